@@ -1,0 +1,1 @@
+"""What every Nodemend service stands on: errors, webhook models, configuration, serving, telemetry."""
