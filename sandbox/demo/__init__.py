@@ -1,0 +1,9 @@
+"""The demo: a GPU breaks, an issue opens with an assignee; it heals, the issue closes; it breaks again, it reopens.
+
+Everything runs for real: the services as child processes, Prometheus and Alertmanager when they are installed. Only
+GitHub is the embedded one.
+"""
+
+from sandbox.demo.run import run
+
+__all__ = ["run"]

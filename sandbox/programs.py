@@ -1,0 +1,173 @@
+"""Finds, starts and stops the real programs that the demo and the tests run against.
+
+Prometheus, Alertmanager, our own services. It ends only what it started.
+"""
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_STOP_SECONDS = 10
+HOW_TO_GET = {
+    "prometheus": "Debian: apt-get install --no-install-recommends prometheus",
+    "prometheus-alertmanager": "Debian: apt-get install --no-install-recommends prometheus-alertmanager",
+    "amtool": "Debian: apt-get install --no-install-recommends prometheus-alertmanager",
+    "promtool": "Debian: apt-get install --no-install-recommends prometheus",
+}
+_OTHER_NAMES = {"prometheus-alertmanager": ("alertmanager",)}
+
+
+class ProgramError(Exception):
+    """A program did not start, or ended by itself; the text has the end of what it printed."""
+
+
+def find(name: str) -> str | None:
+    """The path of a program, also under the name its project gives it; None when it is not installed."""
+    for candidate in (name, *_OTHER_NAMES.get(name, ())):
+        if path := shutil.which(candidate):
+            return str(path)
+    return None
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port that nothing listens on just now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(slots=True)
+class Program:
+    """A running child process and where it writes."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    def tail(self, lines: int = 15) -> str:
+        """The last lines it printed."""
+        text = self.output.read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def wait_until_ready(self, url: str, seconds: float = 30) -> None:
+        """Wait for a 2xx at `url`.
+
+        Raises:
+            ProgramError: It ended, or was not ready in time.
+        """
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise ProgramError(
+                    f"{self.name} ended with {self.process.returncode}:\n{self.tail()}"
+                )
+            if _answers(url):
+                return
+            time.sleep(0.05)
+        raise ProgramError(f"{self.name} was not ready at {url} in {seconds} s:\n{self.tail()}")
+
+    def stop(self) -> int:
+        """Ask it to end, insist after ten seconds; its exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 -- loopback, our own
+            return bool(200 <= answer.status < 300)  # noqa: PLR2004
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def start(
+    name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> Program:
+    """Start a program whose output goes to a file in `folder`."""
+    output = folder / f"{name}.log"
+    with output.open("ab") as file:
+        process = subprocess.Popen(
+            list(arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=dict(environment) if environment is not None else None,
+            start_new_session=True,  # Ctrl-C reaches the demo alone, which then stops them in order
+        )
+    return Program(name, process, output)
+
+
+@contextlib.contextmanager
+def running(program: Program) -> Iterator[Program]:
+    """Stop the program at the end of the block, whatever happens in it."""
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+def start_alerts2gh(config: Path, folder: Path, name: str = "alerts2gh") -> Program:
+    """`alerts2gh serve` from this installation, as a child process."""
+    return start(
+        name, [sys.executable, "-m", "alerts2gh", "serve", "--config", str(config)], folder
+    )
+
+
+def start_prometheus(config: Path, folder: Path, port: int) -> Program:
+    """A Prometheus on loopback with its data in `folder`."""
+    binary = _binary("prometheus")
+    return start(
+        "prometheus",
+        [
+            binary,
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder / 'prometheus-data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--web.enable-lifecycle",
+        ],
+        folder,
+    )
+
+
+def start_alertmanager(
+    config: Path,
+    folder: Path,
+    port: int,
+    *,
+    cluster: Sequence[str] = (),
+    name: str = "alertmanager",
+) -> Program:
+    """An Alertmanager on loopback; `cluster` are gossip flags, without them it is alone."""
+    binary = _binary("prometheus-alertmanager")
+    return start(
+        name,
+        [
+            binary,
+            f"--config.file={config}",
+            f"--storage.path={folder / f'{name}-data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            *(cluster or ("--cluster.listen-address=",)),
+        ],
+        folder,
+    )
+
+
+def _binary(name: str) -> str:
+    path = find(name)
+    if path is None:
+        raise ProgramError(f"{name} is not installed. {HOW_TO_GET[name]}")
+    return path
