@@ -4,16 +4,21 @@ Prometheus, Alertmanager, our own services. It ends only what it started.
 """
 
 import contextlib
+import os
+import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _STOP_SECONDS = 10
 HOW_TO_GET = {
@@ -21,6 +26,7 @@ HOW_TO_GET = {
     "prometheus-alertmanager": "Debian: apt-get install --no-install-recommends prometheus-alertmanager",
     "amtool": "Debian: apt-get install --no-install-recommends prometheus-alertmanager",
     "promtool": "Debian: apt-get install --no-install-recommends prometheus",
+    "postgres": "Debian: apt-get install --no-install-recommends postgresql",
 }
 _OTHER_NAMES = {"prometheus-alertmanager": ("alertmanager",)}
 
@@ -164,6 +170,102 @@ def start_alertmanager(
         ],
         folder,
     )
+
+
+def start_github(folder: Path, port: int, *, repositories: Sequence[str] = ()) -> Program:
+    """The sandbox GitHub in a process of its own, with its usual token."""
+    wanted = [word for name in repositories for word in ("--repo", name)]
+    command = [sys.executable, "-m", "sandbox", "github", "--listen", f"127.0.0.1:{port}", *wanted]
+    return start("github", command, folder)
+
+
+@contextlib.contextmanager
+def running_postgres() -> Iterator[str]:
+    """A PostgreSQL of its own with its usual settings (so with fsync); the URL of its one database.
+
+    It listens on a Unix socket in a temporary folder. As it refuses root, root runs it as another user.
+
+    Raises:
+        ProgramError: It is not installed, or did not start.
+    """
+    programs = _postgres_programs()
+    with tempfile.TemporaryDirectory(prefix="nodemend-pg-", dir="/tmp") as name:
+        folder = Path(name)
+        user = _unprivileged_user() if os.geteuid() == 0 else None
+        if user is not None:
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        with _Postgres(programs, folder, user) as url:
+            yield url
+
+
+class _Postgres:
+    """The server of `running_postgres`."""
+
+    def __init__(self, programs: Path, folder: Path, user: pwd.struct_passwd | None) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._user: dict[str, Any] = (
+            {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> str:
+        options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C"]
+        self._call("initdb", "-D", str(self._folder / "data"), "--no-sync", *options)
+        settings = ["-c", f"unix_socket_directories={self._folder}", "-c", "listen_addresses="]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(self._programs / "postgres"), "-D", str(self._folder / "data"), *settings],
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                **self._user,
+            )
+        try:
+            self._wait()
+        except ProgramError:
+            self.__exit__()
+            raise
+        return f"postgresql://postgres@/postgres?host={self._folder}"
+
+    def _wait(self) -> None:
+        for _ in range(600):
+            with contextlib.suppress(ProgramError):
+                self._call("pg_isready", "-h", str(self._folder))
+                return
+            time.sleep(0.05)
+        told = (self._folder / "log").read_text(errors="replace")
+        raise ProgramError(f"postgres was not ready in time:\n{told}")
+
+    def _call(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=self._folder, check=False, **self._user
+        )
+        if done.returncode != 0:
+            raise ProgramError(f"{program} ended with {done.returncode}:\n{done.stderr}")
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)  # its fast shutdown: connections are cut
+            self._process.wait(_STOP_SECONDS)
+
+
+def _postgres_programs() -> Path:
+    """The folder with postgres and initdb; Debian keeps it off the PATH."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True)
+    on_path = shutil.which("postgres")
+    for each in (*found, *([Path(on_path).resolve()] if on_path else [])):
+        if (each.parent / "initdb").exists():
+            return each.parent
+    raise ProgramError(f"postgres is not installed. {HOW_TO_GET['postgres']}")
+
+
+def _unprivileged_user() -> pwd.struct_passwd:
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise ProgramError("postgres refuses to run as root, and there is no other user here")
 
 
 def _binary(name: str) -> str:

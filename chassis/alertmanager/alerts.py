@@ -5,7 +5,7 @@ Pure. Reading it is on the path of every delivery, so the checks are plain code 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -29,11 +29,14 @@ class AlertStatus(StrEnum):
     RESOLVED = "resolved"
 
 
+_STATUSES = {status.value: status for status in AlertStatus}
+
+
 class FieldError(PermanentError):
     """A field is not what Alertmanager sends; the message names it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Alert:
     """An alert; times are UTC with microseconds (Alertmanager's nanoseconds are cut off).
 
@@ -48,6 +51,36 @@ class Alert:
     ends_at: datetime | None
     generator_url: str
     fingerprint: str
+
+    def __init__(  # noqa: PLR0913, PLR0917 (the fields)
+        self,
+        status: AlertStatus,
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str],
+        starts_at: datetime,
+        ends_at: datetime | None,
+        generator_url: str,
+        fingerprint: str,
+    ) -> None:
+        # What dataclass writes for a frozen class looks each name up twice; groups hold thousands.
+        _set_status(self, status)
+        _set_labels(self, labels)
+        _set_annotations(self, annotations)
+        _set_starts_at(self, starts_at)
+        _set_ends_at(self, ends_at)
+        _set_generator_url(self, generator_url)
+        _set_fingerprint(self, fingerprint)
+
+
+(
+    _set_status,
+    _set_labels,
+    _set_annotations,
+    _set_starts_at,
+    _set_ends_at,
+    _set_generator_url,
+    _set_fingerprint,
+) = [vars(Alert)[each.name].__set__ for each in fields(Alert)]
 
 
 def fingerprint(labels: Mapping[str, str]) -> str:
@@ -65,6 +98,26 @@ def fingerprint(labels: Mapping[str, str]) -> str:
     for byte in data:
         total = (total ^ byte) * _FNV_PRIME & _FNV_MASK
     return f"{total:016x}"
+
+
+def ordinary_alert(raw: Any, status: AlertStatus | None = None) -> Alert | None:
+    """What `alert_from` returns, quicker, or None if anything about the JSON is not as usual."""
+    try:
+        labels, annotations, url = raw["labels"], raw["annotations"], raw["generatorURL"]
+        start, end, given = raw["startsAt"], raw["endsAt"], raw["fingerprint"]
+        if not (type(start) is type(end) is type(url) is type(given) is str):
+            return None
+        if not (type(labels) is type(annotations) is dict) or not _FINGERPRINT.fullmatch(given):
+            return None
+        "".join(labels.values())  # checks the type of each several times faster than a loop
+        "".join(annotations.values())
+        status = status or _STATUSES[raw["status"]]
+        starts_at, ends_at = _parsed(start), _parsed(end)
+    except (TypeError, LookupError, ValueError, OverflowError):
+        return None
+    if starts_at is None:
+        return None
+    return Alert(status, labels, annotations, starts_at, ends_at, url, given)
 
 
 def alert_from(raw: Any, where: str, status: AlertStatus | None = None) -> Alert:
@@ -123,7 +176,7 @@ def texts(raw: dict[str, Any], key: str) -> dict[str, str]:
     if type(value) is not dict:
         raise FieldError(f"{key} must be an object")
     try:
-        "".join(value.values())  # checks the type of each several times faster than a loop
+        "".join(value.values())
     except TypeError as error:
         raise FieldError(f"{key} must hold texts only") from error
     return value
@@ -165,5 +218,7 @@ def _parsed(given: str) -> datetime | None:
     if found is None:
         raise ValueError("not RFC 3339")
     seconds, fraction, zone = found.groups()
-    offset = "+00:00" if zone == "Z" else zone
-    return datetime.fromisoformat(f"{seconds}.{fraction or '0':0<6}{offset}").astimezone(UTC)
+    written = f"{seconds}.{fraction or '0':0<6}"
+    if zone == "Z":
+        return datetime.fromisoformat(f"{written}+00:00")
+    return datetime.fromisoformat(f"{written}{zone}").astimezone(UTC)

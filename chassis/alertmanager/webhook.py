@@ -16,6 +16,7 @@ from chassis.alertmanager.alerts import (
     AlertStatus,
     FieldError,
     alert_from,
+    ordinary_alert,
     status_from,
     text,
     texts,
@@ -114,7 +115,12 @@ def _alerts(raw: Any) -> tuple[Alert, ...]:
         return ()
     if type(raw) is not list:
         raise FieldError("alerts must be a list")
-    return tuple(alert_from(each, f"alerts[{index}]") for index, each in enumerate(raw))
+    return tuple(
+        [
+            ordinary_alert(each) or alert_from(each, f"alerts[{index}]")
+            for index, each in enumerate(raw)
+        ]
+    )
 
 
 def _count(raw: dict[str, Any], key: str) -> int:

@@ -66,6 +66,7 @@ class ConfigWatcher(Generic[M]):
         self._wakeups: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._complaint: str | None = None
+        self._mistakes: tuple[str, ...] | None = None
         self._make_metrics(service, registry)
         self._current, self._secrets = load_with_secrets(path, model)
         self._seen = self._looked = self._signature(self._secrets)
@@ -76,6 +77,11 @@ class ConfigWatcher(Generic[M]):
     def current(self) -> M:
         """The last good settings."""
         return self._current
+
+    @property
+    def mistakes(self) -> tuple[str, ...] | None:
+        """Why the file as it is now was refused; None while it is the one in use."""
+        return self._mistakes
 
     def start(self) -> None:
         """Begin to watch, in a thread of its own."""
@@ -111,6 +117,7 @@ class ConfigWatcher(Generic[M]):
                 self._check(forced=wakeup == _RELOAD)
             except Exception:  # noqa: BLE001 - this thread is the only way to new settings
                 self._successful.set(0)
+                self._mistakes = ("reading it failed inside this program; the log has a traceback",)
                 self._log.exception("config_reload_crashed")
 
     def _next_wakeup(self) -> str | None:
@@ -146,12 +153,13 @@ class ConfigWatcher(Generic[M]):
         self._log.info("config_reloaded")
 
     def _note_success(self) -> None:
-        self._complaint = None
+        self._complaint = self._mistakes = None
         self._successful.set(1)
         self._success_time.set_to_current_time()
 
     def _complain(self, mistakes: tuple[str, ...]) -> None:
         self._successful.set(0)
+        self._mistakes = mistakes
         complaint = "\n".join(mistakes)
         if complaint != self._complaint:
             self._complaint = complaint

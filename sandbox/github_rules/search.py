@@ -71,13 +71,14 @@ class SearchQuery:
         return all((word in text) != negated for word, negated in self.words)
 
 
-def parse_search(text: str) -> SearchQuery:
+def parse_search(text: str, *, needs_kind: bool = True) -> SearchQuery:
+    """Read the query. `needs_kind`: refuse one that does not say is:issue or is:pull-request."""
     if not text.strip():
         raise invalid("A query is needed: q is missing or empty.")
     if len(text) > QUERY_LIMIT:
         raise invalid(f"The search is longer than {QUERY_LIMIT} characters.")
     query = _collect(text)
-    if not any(_names_a_kind(*qualifier) for qualifier in query.qualifiers):
+    if needs_kind and not any(_names_a_kind(*qualifier) for qualifier in query.qualifiers):
         missing = "Query must include 'is:issue' or 'is:pull-request'"
         raise Refusal(422, missing, errors=(FieldError("Search", "q", "invalid", missing),))
     return query

@@ -40,6 +40,7 @@ class SwitchOrder(_Order):
     enforce_secondary: bool | None = None
     check_jwt_times: bool | None = None
     core_limit: int | None = None
+    search_needs_kind: bool | None = None
 
 
 class UserOrder(_Order):

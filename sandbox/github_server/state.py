@@ -47,6 +47,8 @@ class Switches:
     enforce_secondary: bool = False
     check_jwt_times: bool = True
     core_limit: int | None = None
+    search_needs_kind: bool = True
+    """Off: searches that name no kind are taken, as GitHub does for older tokens."""
 
 
 class GitHubState:

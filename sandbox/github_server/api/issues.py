@@ -117,7 +117,8 @@ def timeline(owner: str, repo: str, number: int) -> Response:
 @routes.get("/search/issues")
 def search() -> Response:
     call = current()
-    query = parse_search(request.args.get("q", ""))
+    needs_kind = call.state.switches.search_needs_kind
+    query = parse_search(request.args.get("q", ""), needs_kind=needs_kind)
     hits = _hits(call, query)
     sort = request.args.get("sort", "created")
     order = sort_key(sort if sort in SORTS else "created")

@@ -1,0 +1,1 @@
+"""Alertmanager webhooks become GitHub issues that open, close and reopen by themselves."""
