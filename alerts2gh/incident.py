@@ -383,9 +383,19 @@ def member_after(
     reason = _fold_reason(before, alert, received_at, reorder_window)
     if before is None or reason in _CHANGES:
         return _member(alert, received_at), reason
-    if reason is FoldReason.REPEAT:
+    if reason is FoldReason.REPEAT and not _tells_the_same(alert, before):
         return _member(alert, before.changed_at), reason
     return before, reason
+
+
+def _tells_the_same(alert: Alert, member: Member) -> bool:
+    """Whether a repeat changes nothing about the member; most do not, and groups are large."""
+    return (
+        alert.ends_at == member.ends_at
+        and alert.annotations == member.annotations
+        and alert.labels == member.labels
+        and alert.generator_url == member.generator_url
+    )
 
 
 def _fold_reason(

@@ -283,8 +283,9 @@ def _towards_close(incident: Incident, issue: Issue, block_hash: str, now: datet
         return _edit_or(issue, block_hash, _while_held(incident, issue, held, now))
     due = (incident.resolved_since or now) + incident.disposition.policy.close_after
     if now < due:
-        # The close rewrites the body anyway; until then the comment has told it.
-        return Step(Action.SLEEP, Reason.QUIET_PERIOD, due)
+        quiet = Step(Action.SLEEP, Reason.QUIET_PERIOD, due)
+        # The close rewrites the body anyway; until then the comment has told it. A rollup has no comments.
+        return _edit_or(issue, block_hash, quiet) if incident.is_rollup else quiet
     return Step(Action.CLOSE, Reason.QUIET_PERIOD_OVER)
 
 

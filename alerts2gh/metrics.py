@@ -10,6 +10,9 @@ from prometheus_client.registry import Collector
 from alerts2gh.issue_plan import Reason, Step
 from alerts2gh.ports import Answer, BudgetState, Outcome, RateLimit
 from alerts2gh.reconciliation import SightReason
+from alerts2gh.routing import UnroutedReason
+from chassis.alertmanager import AlertStatus, WebhookProblem
+from chassis.errors import TemporaryError
 
 
 class WebhookMetrics:
@@ -31,6 +34,11 @@ class WebhookMetrics:
             registry=registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5),
         )
+        # A counter that appears with its first event has no increase that a rule could see.
+        for reason in ("accepted", "too_large", *WebhookProblem, *UnroutedReason):
+            self._webhooks.labels(str(reason))
+        for status in AlertStatus:
+            self._alerts.labels(status.value)
 
     def accepted(self, alerts: Mapping[str, int], seconds: float) -> None:
         self._webhooks.labels("accepted").inc()
@@ -100,6 +108,8 @@ class WorkerMetrics:
             self._storm.labels(reason.value)
         for where in ("store", "worker"):
             self._surprises.labels(where)
+        for outcome in Outcome:
+            self._dead.labels(outcome.value)
 
     def wrote(self, step: Step, answer: Answer[object]) -> None:
         self._writes.labels(step.action.value, step.reason.value, answer.outcome.value).inc()
@@ -178,9 +188,11 @@ class StateCollector(Collector):
         self,
         counts: Callable[[], Mapping[str, int]],
         budgets: Callable[[], Mapping[str, BudgetState]],
+        oldest_waiting: Callable[[], datetime | None],
         now: Callable[[], datetime],
     ) -> None:
         self._counts = counts
+        self._oldest_waiting = oldest_waiting
         self._budgets = budgets
         self._now = now
 
@@ -188,6 +200,13 @@ class StateCollector(Collector):
         return ()
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Read the store; while it cannot be read these families are absent and all others still there."""
+        try:
+            return tuple(self._read())
+        except TemporaryError:
+            return ()
+
+    def _read(self) -> Iterable[GaugeMetricFamily]:
         state = GaugeMetricFamily(
             "alerts2gh_stored",
             "Things in the store by kind: incidents by state, parts waiting to be folded, dead letters.",
@@ -196,6 +215,13 @@ class StateCollector(Collector):
         for kind, count in self._counts().items():
             state.add_metric([kind], count)
         yield state
+        now = self._now()
+        oldest = self._oldest_waiting()
+        yield GaugeMetricFamily(
+            "alerts2gh_oldest_delivery_seconds",
+            "How long the oldest delivery that is not worked on yet has waited; 0 when none waits.",
+            value=max(0.0, (now - oldest).total_seconds()) if oldest else 0.0,
+        )
         blocked = GaugeMetricFamily(
             "alerts2gh_github_blocked_seconds",
             "For how much longer GitHub asked a credential to be silent; 0 when it did not.",
@@ -206,7 +232,6 @@ class StateCollector(Collector):
             "Writes of a credential in the last hour, as the budget counts them.",
             labels=["credential"],
         )
-        now = self._now()
         for credential, budget in self._budgets().items():
             until = budget.blocked_until
             blocked.add_metric(

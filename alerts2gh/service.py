@@ -91,7 +91,9 @@ class Service:
         self._budgets = Budgets(self._store, config.limits)
         self._trackers: dict[str, tuple[Credential, GitHubTracker, Tracker]] = {}
         self.use(config)
-        registry.register(StateCollector(self._store.counts, self._budget_states, clock))
+        registry.register(
+            StateCollector(store.counts, self._budget_states, store.oldest_waiting, clock)
+        )
         self._loop = WorkLoop(
             self._store,
             lambda: self._clerk,

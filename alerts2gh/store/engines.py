@@ -5,9 +5,9 @@ It knows no tables. Passwords stay inside: the URL is never in a message or a lo
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from typing import Any
 
 import sqlalchemy as sa
@@ -47,6 +47,37 @@ _POSTGRES_SETTINGS = (
 )
 
 
+class Turns:
+    """One writer at a time; those that are `first` and the others alternate while both wait.
+
+    A plain lock is not fair: the worker's threads, which take it again and again, would keep webhooks waiting.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._busy = False
+        self._waiting = {True: 0, False: 0}
+        self._last_was_first = False
+
+    @contextmanager
+    def take(self, *, first: bool = False) -> Iterator[None]:
+        with self._changed:
+            self._waiting[first] += 1
+            self._changed.wait_for(lambda: self._is_turn_of(first=first))
+            self._waiting[first] -= 1
+            self._busy, self._last_was_first = True, first
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+
+    def _is_turn_of(self, *, first: bool) -> bool:
+        others_turn = first is self._last_was_first
+        return not self._busy and not (others_turn and self._waiting[not first])
+
+
 class Connections:
     """Transactions on one database. SQLite's writers queue on a lock of ours: its own waiting is a sleep."""
 
@@ -55,10 +86,10 @@ class Connections:
         self.shared = engine.dialect.name == "postgresql"
         """Whether other processes may write here, too."""
         self._writer = engine.execution_options(**{_WRITES: True})
-        self._one_at_a_time = nullcontext() if self.shared else Lock()
+        self._turns = None if self.shared else Turns()
         self._checkpoints = None
         if sqlite_file is not None:
-            self._checkpoints = Checkpointer(sqlite_file, lambda: self._one_at_a_time)
+            self._checkpoints = Checkpointer(sqlite_file, self._turn)
 
     @contextmanager
     def read(self, doing: str) -> Iterator[Connection]:
@@ -67,12 +98,19 @@ class Connections:
             yield connection
 
     @contextmanager
-    def write(self, doing: str) -> Iterator[Connection]:
-        """A transaction, committed and durable at the end. Raises TemporaryError if it is not."""
-        with translated(doing), self._one_at_a_time, self._writer.begin() as connection:
+    def write(self, doing: str, *, first: bool = False) -> Iterator[Connection]:
+        """A transaction, committed and durable at the end; `first`: a sender waits for it, see Turns.
+
+        Raises:
+            TemporaryError: It is not durable.
+        """
+        with translated(doing), self._turn(first=first), self._writer.begin() as connection:
             yield connection
         if self._checkpoints is not None:
             self._checkpoints.written()
+
+    def _turn(self, *, first: bool = False) -> AbstractContextManager[None]:
+        return nullcontext() if self._turns is None else self._turns.take(first=first)
 
     def close(self) -> None:
         if self._checkpoints is not None:

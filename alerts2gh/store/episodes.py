@@ -43,6 +43,8 @@ def record(
         now: The time of the save.
         was_closed: Whether its issue counted as closed before this save.
     """
+    if incident.is_own:
+        return  # no alert of anybody's
     fresh = [incident.members[row["fingerprint"]] for row in changed]
     _begin(connection, incident, [each for each in fresh if each.firing])
     _resolve(connection, incident, fresh, now)

@@ -35,6 +35,47 @@ PARTS_LOADED = (
 )
 
 
+# The statements of every webhook, load and save are built once: to put one together takes longer than to run it.
+_FILED = (
+    sa.select(
+        incidents.c.id,
+        incidents.c.label_key,
+        incidents.c.credential,
+        incidents.c.owner,
+        incidents.c.repo,
+    )
+    .where(incidents.c.label_key == sa.bindparam("key"), incidents.c.filed)
+    .order_by(incidents.c.id)
+)
+_INCIDENT = sa.select(incidents).where(incidents.c.id == sa.bindparam("of"))
+_MEMBERS = (
+    sa.select(members.c.fingerprint, members.c.document)
+    .where(members.c.incident_id == sa.bindparam("of"))
+    .order_by(members.c.fingerprint)
+)
+_PARTS = (
+    sa.select(deliveries.c.seq, deliveries.c.body)
+    .where(deliveries.c.incident_id == sa.bindparam("of"))
+    .order_by(deliveries.c.seq)
+    .limit(PARTS_LOADED)
+)
+_STORED = (
+    sa.select(incidents.c.version, incidents.c.target_key, incidents.c.state)
+    .where(incidents.c.id == sa.bindparam("of"))
+    .with_for_update()
+)
+_LEASE = (
+    sa.select(leases.c.target_key)
+    .where(leases.c.target_key == sa.bindparam("key"), leases.c.owner == sa.bindparam("owner"))
+    .with_for_update()
+)
+_MEMBER_DOCUMENTS = sa.select(members.c.fingerprint, members.c.document).where(
+    members.c.incident_id == sa.bindparam("of")
+)
+_INSERT = sa.insert(incidents)
+_UPDATE = sa.update(incidents).where(incidents.c.id == sa.bindparam("of"))
+
+
 class IncidentState(StrEnum):
     """What the database and the metrics sort incidents by."""
 
@@ -151,19 +192,13 @@ def write_incident(connection: Connection, save: Saving) -> Written:
     Raises:
         StoreConflictError: Another has saved it since, or `owner` holds no lease on it any more.
     """
-    stored = connection.execute(
-        sa.select(incidents.c.version, incidents.c.target_key, incidents.c.state)
-        .where(incidents.c.id == save.incident.id)
-        .with_for_update()
-    ).one_or_none()
+    stored = connection.execute(_STORED, {"of": save.incident.id}).one_or_none()
     if (stored.version if stored else 0) != save.incident.version - 1:
         raise StoreConflictError(f"incident {save.incident.id} was saved by another")
     keys = {stored.target_key} if stored else _keys_of_new(connection, save)
     _check_lease(connection, keys, save.owner)
     if stored:
-        connection.execute(
-            sa.update(incidents).where(incidents.c.id == save.incident.id).values(**save.row)
-        )
+        connection.execute(_UPDATE, {"of": save.incident.id, **save.row})
     else:
         _insert(connection, save)
     return Written(
@@ -183,18 +218,16 @@ def _keys_of_new(connection: Connection, save: Saving) -> set[str]:
 
 
 def _check_lease(connection: Connection, keys: set[str], owner: str) -> None:
-    found = connection.execute(
-        sa.select(leases.c.target_key)
-        .where(leases.c.target_key.in_(sorted(keys)), leases.c.owner == owner)
-        .with_for_update()
-    ).first()
-    if found is None:
+    held = (
+        connection.execute(_LEASE, {"key": key, "owner": owner}).first() for key in sorted(keys)
+    )
+    if not any(held):
         raise StoreConflictError(f"{owner} holds no lease on {', '.join(sorted(keys))}")
 
 
 def _insert(connection: Connection, save: Saving) -> None:
     try:
-        connection.execute(sa.insert(incidents).values(**save.row))
+        connection.execute(_INSERT, dict(save.row))
     except IntegrityError as error:
         raise StoreConflictError(f"incident {save.incident.id} was made by another") from error
 
@@ -202,11 +235,7 @@ def _insert(connection: Connection, save: Saving) -> None:
 def _write_members(connection: Connection, save: Saving) -> list[Mapping[str, Any]]:
     known = {
         row.fingerprint: row.document
-        for row in connection.execute(
-            sa.select(members.c.fingerprint, members.c.document).where(
-                members.c.incident_id == save.incident.id
-            )
-        )
+        for row in connection.execute(_MEMBER_DOCUMENTS, {"of": save.incident.id})
     }
     _delete_members(connection, save.incident.id, known.keys() - save.members.keys())
     new = [row for name, row in save.members.items() if name not in known]
@@ -263,8 +292,15 @@ def _delete_folded(connection: Connection, save: Saving) -> int:
 
 
 def load_incident(connection: Connection, incident_id: str) -> Incident | None:
-    found = load_incidents(connection, sa.select(incidents).where(incidents.c.id == incident_id))
-    return found[0] if found else None
+    row = connection.execute(_INCIDENT, {"of": incident_id}).one_or_none()
+    if row is None:
+        return None
+    found = connection.execute(_MEMBERS, {"of": incident_id})
+    return _incident(row, {each.fingerprint: decode(Member, each.document) for each in found})
+
+
+def _incident(row: sa.Row[Any], of_incident: Mapping[str, Member]) -> Incident:
+    return replace(decode(Incident, row.document), members=of_incident, version=row.version)
 
 
 def load_incidents(connection: Connection, query: sa.Select[Any]) -> tuple[Incident, ...]:
@@ -275,36 +311,12 @@ def load_incidents(connection: Connection, query: sa.Select[Any]) -> tuple[Incid
         found = sa.select(members).where(members.c.incident_id.in_(batch))
         for row in connection.execute(found.order_by(members.c.fingerprint)):
             of_incident[row.incident_id][row.fingerprint] = decode(Member, row.document)
-    return tuple(
-        replace(
-            decode(Incident, row.document), members=of_incident.get(row.id, {}), version=row.version
-        )
-        for row in rows
-    )
+    return tuple(_incident(row, of_incident.get(row.id, {})) for row in rows)
 
 
 def load_parts(connection: Connection, incident_id: str) -> tuple[tuple[int, DeliveryPart], ...]:
-    rows = connection.execute(
-        sa.select(deliveries.c.seq, deliveries.c.body)
-        .where(deliveries.c.incident_id == incident_id)
-        .order_by(deliveries.c.seq)
-        .limit(PARTS_LOADED)
-    )
+    rows = connection.execute(_PARTS, {"of": incident_id})
     return tuple((row.seq, decode_part(row.body)) for row in rows)
-
-
-# Built once: it runs for every webhook, mostly with one key, and to put it together takes longer than to run it.
-_FILED = (
-    sa.select(
-        incidents.c.id,
-        incidents.c.label_key,
-        incidents.c.credential,
-        incidents.c.owner,
-        incidents.c.repo,
-    )
-    .where(incidents.c.label_key == sa.bindparam("key"), incidents.c.filed)
-    .order_by(incidents.c.id)
-)
 
 
 def find_filed(connection: Connection, label_keys: Iterable[str]) -> tuple[OpenIncident, ...]:

@@ -6,6 +6,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from alerts2gh.store.incident_rows import IncidentState
 from alerts2gh.store.schema import deliveries, incidents
 
 
@@ -19,15 +20,17 @@ def count_new(
 ) -> int:
     """Incidents that began in the half-open span (after its start), counted up to `most`, without those in `but`.
 
-    An incident known only from parts counts from when they came, whether they fire or not: nobody has read them yet.
+    One that has no issue and does not fire counts as soon as a part for it waits, whether that fires or not: nobody has
+    read it yet.
     """
-    found = 0
-    for ids in (_stored(target_key, span, but), _only_in_parts(target_key, span, but)):
-        query = sa.select(sa.func.count()).select_from(ids.limit(most).subquery())
-        found += connection.execute(query).scalar_one()
-        if found >= most:
-            return most
-    return found
+    stored, waiting = _stored(target_key, span, but), _in_parts(target_key, span, but)
+    # Each is cut short by itself: in a storm there may be thousands.
+    either = sa.union(
+        sa.select(stored.limit(most).subquery().c.id),
+        sa.select(waiting.limit(most).subquery().c.id),
+    ).subquery()
+    found: int = connection.execute(sa.select(sa.func.count()).select_from(either)).scalar_one()
+    return min(found, most)
 
 
 def _stored(
@@ -42,19 +45,21 @@ def _stored(
     )
 
 
-def _only_in_parts(
+def _in_parts(
     target_key: str, span: tuple[datetime, datetime], but: Sequence[str]
 ) -> sa.Select[tuple[str]]:
     since, until = span
-    known = sa.select(incidents.c.id).where(incidents.c.id == deliveries.c.incident_id)
+    at_work = sa.select(incidents.c.id).where(
+        incidents.c.id == deliveries.c.incident_id, incidents.c.state != IncidentState.QUIET.value
+    )
     return (
-        sa.select(deliveries.c.incident_id)
+        sa.select(deliveries.c.incident_id.label("id"))
         .where(
             deliveries.c.target_key == target_key,
             deliveries.c.received_at > since,
             deliveries.c.received_at <= until,
             deliveries.c.incident_id.not_in(but),
-            ~known.exists(),
+            ~at_work.exists(),
         )
         .distinct()
     )

@@ -67,7 +67,7 @@ class SQLStore:
         self._inbox.commit(rows, sum(len(row["body"]) for row in rows))
 
     def _write_parts(self, rows: Sequence[Row]) -> None:
-        with self._connections.write("storing a delivery") as connection:
+        with self._connections.write("storing a delivery", first=True) as connection:
             connection.execute(sa.insert(deliveries), rows)
         self._backlog.add(len(rows))
 

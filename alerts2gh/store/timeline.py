@@ -81,13 +81,17 @@ def _insert_links(connection: Connection, links: Iterable[tuple[str, int]]) -> N
         connection.execute(insert_for(connection, timeline_links).on_conflict_do_nothing(), rows)
 
 
+# Built once: it runs at every look at an incident.
+_OF_INCIDENT = (
+    sa.select(timeline.c.id, timeline.c.document, timeline_links.c.seen)
+    .join(timeline_links, timeline_links.c.timeline_id == timeline.c.id)
+    .where(timeline_links.c.incident_id == sa.bindparam("of"))
+    .order_by(timeline.c.at, timeline.c.id)
+)
+
+
 def of_incident(connection: Connection, incident_id: str) -> tuple[TimelineRow, ...]:
-    rows = connection.execute(
-        sa.select(timeline.c.id, timeline.c.document, timeline_links.c.seen)
-        .join(timeline_links, timeline_links.c.timeline_id == timeline.c.id)
-        .where(timeline_links.c.incident_id == incident_id)
-        .order_by(timeline.c.at, timeline.c.id)
-    )
+    rows = connection.execute(_OF_INCIDENT, {"of": incident_id})
     return tuple(
         TimelineRow(row.id, decode_model(TimelineEntry, row.document), row.seen) for row in rows
     )

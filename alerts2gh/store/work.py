@@ -5,12 +5,14 @@ only has its parts folded until it is brought back, so that they do not fill the
 """
 
 from datetime import datetime, timedelta
+from functools import cache
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
 from alerts2gh.ports import Lease
+from alerts2gh.store.columns import Instant
 from alerts2gh.store.schema import deliveries, incidents, leases, timeline, timeline_links
 
 
@@ -48,17 +50,24 @@ def _unseen_entries() -> sa.Select[tuple[str, str, datetime]]:
 
 
 def due(connection: Connection, target_key: str, now: datetime, limit: int) -> tuple[str, ...]:
+    return tuple(connection.scalars(_due(), {"key": target_key, "now": now, "most": limit}))
+
+
+@cache
+def _due() -> sa.Select[tuple[str]]:
+    """Built once, as below: to put it together takes longer than to run it."""
     everything = sa.union_all(
-        _parts(), _wake_ups().where(incidents.c.wake_at <= now), _unseen_entries()
+        _parts(),
+        _wake_ups().where(incidents.c.wake_at <= sa.bindparam("now", type_=Instant)),
+        _unseen_entries(),
     ).subquery()
-    query = (
+    return (
         sa.select(everything.c.id)
-        .where(everything.c.target_key == target_key)
+        .where(everything.c.target_key == sa.bindparam("key"))
         .group_by(everything.c.id)
         .order_by(sa.func.min(everything.c.since), everything.c.id)
-        .limit(limit)
+        .limit(sa.bindparam("most", type_=sa.Integer))
     )
-    return tuple(connection.scalars(query))
 
 
 def next_wake(connection: Connection, target_key: str) -> datetime | None:
@@ -70,13 +79,17 @@ def next_wake(connection: Connection, target_key: str) -> datetime | None:
 
 
 def targets_with_work(connection: Connection) -> frozenset[str]:
-    everything = sa.union(
+    return frozenset(connection.scalars(_targets()))
+
+
+@cache
+def _targets() -> sa.CompoundSelect[tuple[str]]:
+    return sa.union(
         *(
             sa.select(each.subquery().c.target_key)
             for each in (_parts(), _wake_ups(), _unseen_entries())
         )
     )
-    return frozenset(connection.scalars(everything))
 
 
 def settled_leases(

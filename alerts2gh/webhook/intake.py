@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from http import HTTPStatus
 
 from flask import Blueprint, Flask, Response, jsonify, request
 from structlog.typing import FilteringBoundLogger
@@ -90,15 +91,14 @@ class Intake:
         self._tell(reason, text, now)
         return RequestRefused(text, status=400, reason=reason)
 
-    def refuse_too_large(self, limit: int) -> RequestRefused:
-        """Count and tell a body over the limit."""
+    def refused_too_large(self, limit: int) -> None:
+        """Count and tell a body over the limit; the application has answered it already."""
         text = (
             f"the webhook is larger than max_body_bytes ({limit}); group by more labels, set max_alerts on the "
             "receiver in Alertmanager, or raise max_body_bytes"
         )
         self.metrics.refused("too_large")
         self._tell("too_large", text, self.clock())
-        return RequestRefused(text, status=413, reason="too_large")
 
     def _tell(self, reason: str, text: str, now: datetime) -> None:
         """Keep one incident in the fallback repository up to date, at most once a minute a reason."""
@@ -168,10 +168,14 @@ def install_webhook(app: Flask, intake: Intake, max_body_bytes: int) -> None:
 
     @routes.post("/v1/webhook")
     def webhook() -> Response:
-        if (request.content_length or 0) > max_body_bytes:
-            raise intake.refuse_too_large(max_body_bytes)
         query = {name: request.args.getlist(name) for name in request.args}
         incidents = intake.take(request.get_data(cache=False), query)
         return jsonify({"status": "accepted", "incidents": incidents})
+
+    @routes.after_request
+    def too_large(response: Response) -> Response:
+        if response.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            intake.refused_too_large(max_body_bytes)
+        return response
 
     app.register_blueprint(routes)

@@ -35,12 +35,15 @@ class Budgets:
     def ask(self, credential: str, kind: IntentAction | None, now: datetime) -> Permission:
         """Whether a write of this kind may go now, or, with None, a read; it costs nothing."""
         state = settle(self.state(credential), now)
-        return may_read(state, now) if kind is None else may_write(state, self._limits, kind, now)
+        if kind is None:
+            return may_read(state, now)
+        return may_write(state, self._limits, kind, _at_least_now(state, now))
 
     def spend(self, credential: str, kind: IntentAction, now: datetime) -> Permission:
         """Take a write from the budget, durably, or say when to ask again."""
         with self._lock:
             state = settle(self._store.load_budget(credential), now)
+            now = _at_least_now(state, now)
             permission = may_write(state, self._limits, kind, now)
             if permission.allowed:
                 self._store.save_budget(credential, after_write(state, kind, now))
@@ -57,3 +60,8 @@ class Budgets:
     def state(self, credential: str) -> BudgetState:
         """What is stored, for pages and metrics."""
         return self._store.load_budget(credential)
+
+
+def _at_least_now(state: BudgetState, now: datetime) -> datetime:
+    """`now` is from when a look began; a write that another thread has made since tells that it is later."""
+    return max([now, *state.writes[-1:]])

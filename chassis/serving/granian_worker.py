@@ -163,12 +163,12 @@ def _worker(accepting: int, threads: int, certificate: CertificatePaths | None) 
         client_ca is not None,
         (None, None),
     )
-    create: Any = _granian.WSGIWorker  # its stub leaves out two of the parameters
+    create: Any = _granian.WSGIWorker  # its type hints leave out two of the parameters
     return create(*arguments)
 
 
 def _holder(fd: int) -> object:
-    create: Any = _granian.SocketHolder  # its stub leaves out the constructor
+    create: Any = _granian.SocketHolder  # its type hints leave out the constructor
     return create(fd, False, BACKLOG)  # noqa: FBT003 (the compiled code names it, the call cannot)
 
 

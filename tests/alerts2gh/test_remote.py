@@ -136,7 +136,7 @@ def test_each_failure_has_its_words(tmp_path: Path, script: Any, words: str) -> 
 
 
 def test_nobody_listening_is_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(NobodyListensError, match="nothing listens at http://127.0.0.1:"):
+    with pytest.raises(NobodyListensError, match=r"nothing listens at http://127\.0\.0\.1:"):
         remote(tmp_path, port=programs.free_port()).get("/v1/status")
 
 

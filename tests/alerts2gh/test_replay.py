@@ -17,7 +17,7 @@ from alerts2gh.ports import Answer, Outcome
 from alerts2gh.store import open_copy
 from alerts2gh.worker import RecordingTracker, is_new
 from chassis.config import load_settings
-from tests.alerts2gh.store_builders import NOW, a_part, an_issue
+from tests.alerts2gh.store_builders import NOW, a_part
 from tests.alerts2gh.world import HOME, NOON, World, a_world, alert, webhook
 
 TARGET = Target("main", "acme", "alerts")

@@ -43,7 +43,7 @@ def send(
 def rollup(world: World) -> str:
     """The body of the only rollup issue."""
     (found,) = [i for i in world.issues() if i.title.startswith("Alerts2ghStorm")]
-    return found.body
+    return found.body or ""
 
 
 def own_issues(world: World) -> list[str]:
@@ -85,7 +85,7 @@ def test_what_comes_after_the_first_twenty_is_rolled_up_and_updated_in_place(mak
     assert rows(rollup(world), "**firing**") == 40
     assert len(world.effects("POST", "/issues")) == 21
     assert world.effects("POST", "/comments") == []
-    assert len(world.effects("PATCH")) <= 40 * 4 / 15 + 1
+    assert len(world.effects("PATCH")) <= 60 * 4 / 15
 
 
 def test_slow_new_incidents_are_no_storm(make: Make) -> None:
@@ -213,19 +213,23 @@ def test_a_crash_anywhere_in_a_storm_loses_and_doubles_nothing(make: Make, point
     world = make(storm={"enabled": True, "incidents": 2, "split_after": "30m"})
     send(world, range(4))
     world.points.crash_at(point)
-    for step in (lambda: world.advance(MINUTE), lambda: _half_resolves(world)):
+    for step in (_a_minute_passes, _half_resolves):
         try:
-            step()
+            step(world)
         except CrashError:
             world.restart()
             world.advance(10 * MINUTE)
-            step()
+            step(world)
     world.points.disarm()
     world.advance(HOUR)
 
     assert len(own_issues(world)) == len(set(own_issues(world))) == 2
     body = rollup(world)
     assert (rows(body, "**firing**"), rows(body, "resolved")) == (0, 4)
+
+
+def _a_minute_passes(world: World) -> None:
+    world.advance(MINUTE)
 
 
 def _half_resolves(world: World) -> None:

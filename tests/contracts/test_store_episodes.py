@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from alerts2gh.incident import ClosedBy, Incident, IssueState, PastIssue, fold
+from alerts2gh.incident import REFUSED_ALERTNAME, ClosedBy, Incident, IssueState, PastIssue, fold
 from alerts2gh.ports import Ending, Episode
 from alerts2gh.store import SQLStore, open_copy
 from alerts2gh.store.episodes import KEPT
-from chassis.alertmanager import AlertStatus
+from chassis.alertmanager import Alert, AlertStatus
 from tests.alerts2gh.store_builders import (
     MINUTE,
     NOW,
@@ -25,13 +25,13 @@ RESOLVED = AlertStatus.RESOLVED
 EVER = NOW - timedelta(days=1000)
 
 
-def deliver(store: SQLStore, incident: Incident, *alerts: object, at: datetime = NOW) -> Incident:
+def deliver(store: SQLStore, incident: Incident, *alerts: Alert, at: datetime = NOW) -> Incident:
     """Fold alerts into a stored incident and save it."""
     part = replace(a_part("GPURuntimeError", *alerts), received_at=at)
     return store.save(fold(incident, part).incident, wake_at=None, owner="me")
 
 
-def filed(store: SQLStore, *alerts: object) -> Incident:
+def filed(store: SQLStore, *alerts: Alert) -> Incident:
     saved = saved_from(store, a_part("GPURuntimeError", *alerts))
     return store.save(replace(saved, issue=an_issue()), wake_at=None, owner="me")
 
@@ -60,6 +60,12 @@ def test_a_firing_is_kept_with_what_a_report_needs(store: SQLStore) -> None:
             starts_at=NOW,
         ),
     )
+
+
+def test_what_alerts2gh_says_itself_is_no_firing(store: SQLStore) -> None:
+    saved_from(store, a_part(REFUSED_ALERTNAME))
+
+    assert store.episodes(EVER) == ()
 
 
 def test_what_was_resolved_when_first_heard_of_never_fired(store: SQLStore) -> None:

@@ -192,9 +192,11 @@ METRIC_CLASSES: dict[str, Callable[[CollectorRegistry], object]] = {
     "WorkerMetrics": metrics.WorkerMetrics,
     "GitHubMetrics": metrics.GitHubMetrics,
     "ReconcileMetrics": metrics.ReconcileMetrics,
+    "TimelineMetrics": metrics.TimelineMetrics,
     "StateCollector": lambda _: metrics.StateCollector(
         lambda: {"open": 1},
         lambda: {"main": BudgetState()},
+        lambda: None,
         lambda: datetime(2026, 11, 30, tzinfo=UTC),
     ),
 }

@@ -1,3 +1,5 @@
+"""Who may do what on the sandbox GitHub: tokens, scopes, Apps, rights."""
+
 import base64
 
 import pytest

@@ -1,3 +1,5 @@
+"""The faults that tests switch on, and what they leave behind."""
+
 import time
 
 import pytest

@@ -1,3 +1,5 @@
+"""Issues, comments, labels and assignees of the sandbox GitHub, as its REST API shows them."""
+
 import re
 
 import pytest

@@ -1,3 +1,5 @@
+"""The pages of the sandbox GitHub that people read, and the command that serves them."""
+
 import subprocess
 import sys
 import threading

@@ -1,3 +1,5 @@
+"""GitHub's rules as pure functions: limits, filters, search, pages of lists."""
+
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
