@@ -21,7 +21,11 @@ from tests.alerts2gh.world import HOME, NOON, World, a_world, alert
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 LONGEST_LOOK = timedelta(seconds=60)
-CHAIN = {"repository": HOME, "assignees": [{"static": {"logins": ["bob"]}}]}
+# The first of the chain does not exist; saying so is an edit right after the assignment.
+CHAIN = {
+    "repository": HOME,
+    "assignees": [{"static": {"logins": ["nobody-knows"]}}, {"static": {"logins": ["bob"]}}],
+}
 FLAPPY = {"flapping": {"changes": 4, "hold": "30m"}}
 
 

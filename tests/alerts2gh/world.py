@@ -5,8 +5,9 @@ be restarted, and crashed at any write to GitHub and any commit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from alerts2gh.github_tracker import GitHubTracker
 from alerts2gh.incident import Incident
 from alerts2gh.metrics import WebhookMetrics, WorkerMetrics
 from alerts2gh.parts import fallback_target, foreign_id
-from alerts2gh.ports import Store, Tracker
+from alerts2gh.ports import Store, StoreConflictError, Tracker
 from alerts2gh.rendering import Renderer, builtin_templates
 from alerts2gh.routing import Router
 from alerts2gh.store import open_store
@@ -111,7 +112,7 @@ def configuration(folder: Path, base_url: str, changes: Mapping[str, Any]) -> Co
         "route": {"repository": HOME},
     }
     for key, value in changes.items():
-        merged = isinstance(value, Mapping) and isinstance(whole.get(key), dict)
+        merged = key != "credentials" and isinstance(value, Mapping) and key in whole
         whole[key] = {**whole[key], **value} if merged else value
     path = folder / "alerts2gh.yaml"
     path.write_text(yaml.safe_dump(whole))
@@ -142,7 +143,10 @@ class Pace:
         for key in self.store.lease_targets(self.owner, self.clock.at, LEASE):
             ids = self.store.due(key, self.clock.at, 100)
             for incident_id in sorted(ids, key=self.clerk.priority) if len(ids) > 1 else ids:
-                self.clerk.work(incident_id)
+                with suppress(
+                    StoreConflictError
+                ):  # as in the work loop: another lease, or saved meanwhile
+                    self.clerk.work(incident_id)
                 worked = True
         return worked
 
@@ -199,7 +203,7 @@ class World(Pace):
         self.config = config
         tracker = GitHubTracker(
             "main",
-            config.credentials["main"],
+            next(iter(config.credentials.values())),
             now=self.clock,
             log=log,
             on_response=lambda *_: None,
@@ -210,7 +214,7 @@ class World(Pace):
         wrapped: Tracker = self.points.tracker(tracker)
         desk = Desk(
             store=self.store,
-            trackers={"main": wrapped},
+            trackers=dict.fromkeys(config.credentials, wrapped),
             budgets=Budgets(self.store, config.limits),
             renderer=Renderer(builtin_templates()),
             assigner=Assigner(log),
@@ -328,9 +332,22 @@ def a_world(
 ) -> Iterator[World]:
     """A world whose configuration has these sections changed."""
     clock = Clock()
-    with SandboxGitHub(repositories=repositories, people=people, clock=clock) as github:
+    github = SandboxGitHub(repositories=repositories, people=people, clock=clock)
+    _date_by(clock, github)
+    with github:
         world = World(folder, github, clock, **config)
         try:
             yield world
         finally:
             world.stop()
+
+
+def _date_by(clock: Clock, github: SandboxGitHub) -> None:
+    """Let the Date header tell the world's time: waits are worked out from it."""
+    handler: Any = github._server.RequestHandlerClass
+
+    class Dated(handler):  # type: ignore[misc]  # the base is known at run time only
+        def date_time_string(self, _timestamp: float | None = None) -> str:
+            return format_datetime(clock(), usegmt=True)
+
+    github._server.RequestHandlerClass = Dated

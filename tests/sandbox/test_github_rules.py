@@ -291,3 +291,7 @@ def test_no_span_ever_holds_more_than_is_allowed(seconds: list[int], most: int) 
 )
 def test_content_is_what_people_are_told_of(method: str, path: str, counts: bool) -> None:
     assert creates_content(method, path) is counts
+
+
+def test_a_search_that_names_no_kind_is_taken_where_older_tokens_are_imitated() -> None:
+    assert parse_search("hello", needs_kind=False).finds(AnIssue(title="hello"))
