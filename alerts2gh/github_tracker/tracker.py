@@ -124,12 +124,12 @@ class GitHubTracker:
     def list_issues(
         self, target: Target, *, label: str, since: datetime | None, state: str = "all"
     ) -> Answer[tuple[TrackedIssue, ...]]:
-        """All issues with `label`, newest first, pull requests left out.
+        """All issues with `label` (all there are, if it is empty), newest first, pull requests left out.
 
         `since` is about their last change.
         """
         parameters = {
-            "labels": label,
+            **({"labels": label} if label else {}),
             "state": state,
             "sort": "created",
             "direction": "desc",

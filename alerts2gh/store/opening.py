@@ -19,7 +19,7 @@ from alerts2gh.store.engines import (
     sqlite_engine,
     use_write_ahead_log,
 )
-from alerts2gh.store.schema import metadata
+from alerts2gh.store.schema import leases, metadata
 from alerts2gh.store.sql_store import SQLStore
 from alerts2gh.store.sqlite_guard import check_place, hold_lock
 from chassis.errors import PermanentError
@@ -48,6 +48,9 @@ def open_store(database: Database, *, now: Callable[[], datetime]) -> SQLStore:
             if connections.shared:
                 _wait_for_turn(connection)
             migrate(connection)
+            if not connections.shared:
+                # The lock of the file proves that whoever held a lease is gone.
+                connection.execute(sa.delete(leases))
         held = ExitStack()
         store = SQLStore(connections, now=now, max_backlog=database.max_backlog, held=held.close)
         held.enter_context(undo.pop_all())

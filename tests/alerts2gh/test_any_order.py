@@ -193,7 +193,7 @@ def test_the_property_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
     play(world, take, history)
     monkeypatch.setattr(
-        "alerts2gh.incident._fold_reason",
+        "alerts2gh.incident.folding._fold_reason",
         lambda before, alert, *_: by_arrival(before, alert),
     )
     world = TwinWorld()

@@ -203,8 +203,17 @@ _REOPEN = IssuePolicy(closed_while_firing=ClosedWhileFiring.REOPEN)
         ),
         pytest.param(
             firing(issue=closed(ClosedBy.HUMAN, ago=60), policy=_LEAVE),
+            Step(Action.NOTHING, Reason.HUMAN_CLOSE_RESPECTED),
+            id="leave: a new episode is left, too, while the others still fire",
+        ),
+        pytest.param(
+            firing(
+                issue=closed(ClosedBy.HUMAN, ago=60),
+                policy=_LEAVE,
+                flips=(NOW - minutes(40), NOW - minutes(30)),
+            ),
             Step(Action.REOPEN, Reason.FIRING_AGAIN),
-            id="leave concerns the firing it was closed in, not the next",
+            id="leave: once all was quiet, firing again reopens",
         ),
         pytest.param(
             firing(

@@ -51,14 +51,18 @@ def test_a_part_wakes_an_incident_that_sleeps_without_end(store: SQLStore) -> No
     assert store.due(TARGET.key, NOW, 10) == (saved.id,)
 
 
-def test_a_dead_incident_is_not_due_and_gives_no_work(store: SQLStore) -> None:
+def test_a_dead_incident_is_due_only_to_fold_its_parts(store: SQLStore) -> None:
+    """Left unfolded they would fill the backlog until nobody's webhooks were taken."""
     saved = saved_from(store, a_part())
-    store.save(replace(saved, dead_reason="gone"), wake_at=NOW, owner="me")
-    store.accept([a_part()])
+    saved = store.save(replace(saved, dead_reason="gone"), wake_at=NOW, owner="me")
 
     assert store.due(TARGET.key, NOW, 10) == ()
     assert store.next_wake(TARGET.key) is None
     assert store.lease_targets("me", NOW, TTL) == ()
+
+    store.accept([a_part()])
+
+    assert store.due(TARGET.key, NOW, 10) == (saved.id,)
 
 
 def test_only_targets_with_work_are_leased(store: SQLStore) -> None:

@@ -1,133 +1,24 @@
-"""What to do next for one incident: a function from what is known to a named step with a reason.
+"""The plan: from the state of an incident to its next step."""
 
-It is level-triggered: it looks at the state, never at the event that led here, so asking twice gives the same answer
-and a crash between two steps loses nothing. It does no I/O; the worker carries the step out and asks again.
-"""
-
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from alerts2gh.config import ClosedWhileFiring, CommentOn, Recovery
 from alerts2gh.incident import (
-    Assignment,
     ClosedBy,
-    FoldReason,
     Incident,
     Intent,
     IntentAction,
     Issue,
     IssueState,
     Member,
-    PastIssue,
 )
+from alerts2gh.issue_plan.changes import is_flapping
+from alerts2gh.issue_plan.steps import REFUSING_REASONS, Action, Reason, Step
 
-
-class Action(StrEnum):
-    """The next step. LOOK reads GitHub to clear up an unknown outcome; the writes are named as their intents.
-
-    ROLL_UP is never planned here: the worker takes it in place of a CREATE while a storm is on.
-    """
-
-    NOTHING = "nothing"
-    SLEEP = "sleep"
-    LOOK = "look"
-    FORGET_INTENT = "forget_intent"
-    OBSERVE = "observe"
-    START_ANEW = "start_anew"
-    CREATE = "create"
-    REOPEN = "reopen"
-    CLOSE = "close"
-    COMMENT = "comment"
-    EDIT = "edit"
-    ASSIGN = "assign"
-    LABEL = "label"
-    UNLABEL = "unlabel"
-    ROLL_UP = "roll_up"
-    TELL_ROLLUP = "tell_rollup"
-
-
-class Reason(StrEnum):
-    """Why that step."""
-
-    DEAD = "dead"
-    BACKING_OFF = "backing_off"
-    STORM = "storm"
-    ROLLED_UP = "rolled_up"
-    STORM_OVER = "storm_over"
-    STORM_OUTLASTED = "storm_outlasted"
-    SPLIT_FROM_ROLLUP = "split_from_rollup"
-    OUTCOME_UNKNOWN = "outcome_unknown"
-    LISTED_AND_NOT_FOUND = "listed_and_not_found"
-    SAFE_TO_REPEAT = "safe_to_repeat"
-    DUPLICATE_AUDIT = "duplicate_audit"
-    NEVER_FIRED = "never_fired"
-    FIRST_FIRING = "first_firing"
-    FIRING_AGAIN = "firing_again"
-    FIRING_AFTER_WINDOW = "firing_after_window"
-    HUMAN_CLOSED_WHILE_FIRING = "human_closed_while_firing"
-    HUMAN_CLOSE_RESPECTED = "human_close_respected"
-    NOT_PLANNED_NEW_MEMBER = "not_planned_new_member"
-    NOT_PLANNED_QUIET = "not_planned_quiet"
-    NOT_PLANNED_OVER = "not_planned_over"
-    UNASSIGNED = "unassigned"
-    OPERATION_UNTOLD = "operation_untold"
-    TRANSITIONS_UNTOLD = "transitions_untold"
-    BODY_OUTDATED = "body_outdated"
-    QUIET_PERIOD_OVER = "quiet_period_over"
-    QUIET_PERIOD = "quiet_period"
-    TRUNCATED = "truncated"
-    KEEP_OPEN = "keep_open"
-    OPERATION_RUNNING = "operation_running"
-    AUTO_CLOSE_OFF = "auto_close_off"
-    FLAPPING = "flapping"
-    FLAPPING_OVER = "flapping_over"
-    UP_TO_DATE = "up_to_date"
-    CLOSED_AND_RESOLVED = "closed_and_resolved"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What to do, why, and (for SLEEP and for what may change by time alone) when to ask again."""
-
-    action: Action
-    reason: Reason
-    at: datetime | None = None
-
-
-WRITES_TO_EXISTING = frozenset(
-    {
-        Action.REOPEN,
-        Action.CLOSE,
-        Action.COMMENT,
-        Action.EDIT,
-        Action.START_ANEW,
-        Action.LABEL,
-        Action.UNLABEL,
-    }
-)
-"""Steps that must see the issue as it is now before they are taken: a person may have changed it."""
-
-PRIORITY = {
-    Action.ROLL_UP: -1,  # the rollup's one write should tell as many as possible
-    Action.TELL_ROLLUP: -1,
-    Action.CREATE: 0,
-    Action.START_ANEW: 0,
-    Action.LOOK: 0,
-    Action.REOPEN: 1,
-    Action.CLOSE: 2,
-    Action.ASSIGN: 3,
-    Action.COMMENT: 4,
-    Action.LABEL: 5,
-    Action.UNLABEL: 5,
-    Action.EDIT: 6,
-}
 _REOPEN_OBSERVE_EVERY = timedelta(minutes=10)
 _KEEP_OPEN_OBSERVE_EVERY = timedelta(hours=1)
 _ROLLUP_EDIT_EVERY = timedelta(seconds=15)
 _GIVEN_UP = (Action.NOTHING, Reason.DEAD)
-REFUSING_REASONS = frozenset({"not_planned", "duplicate"})
-"""GitHub's state reasons by which a person says that the matter is no matter."""
 
 
 def next_step(incident: Incident, recovery: Recovery, block_hash: str, now: datetime) -> Step:
@@ -211,7 +102,7 @@ def _or_story(incident: Incident, issue: Issue, step: Step) -> Step:
 def _while_open(incident: Incident, issue: Issue, block_hash: str, now: datetime) -> Step:
     if not incident.assignment.settled and incident.disposition.assignees:
         return Step(Action.ASSIGN, Reason.UNASSIGNED)
-    flapping = _is_flapping(incident, now)
+    flapping = is_flapping(incident, now)
     if flapping != incident.flapping_label:
         return (
             Step(Action.LABEL, Reason.FLAPPING)
@@ -228,25 +119,6 @@ def _while_open(incident: Incident, issue: Issue, block_hash: str, now: datetime
     if incident.is_firing:
         return _edit_or(issue, block_hash, _watch_for_a_human(incident, issue, now))
     return _towards_close(incident, issue, block_hash, now)
-
-
-def _is_flapping(incident: Incident, now: datetime) -> bool:
-    return incident.flapping_until is not None and now < incident.flapping_until
-
-
-def without_intent(incident: Incident, recovery: Recovery, now: datetime) -> Incident:
-    """Let go of a write that may or may not have been made, so that the plan decides anew.
-
-    A create is audited later. Of an edit nobody knows whether it was the flapping label, so that is set once more.
-    """
-    action = incident.intent.action if incident.intent else None
-    audit_at = incident.audit_at
-    if action is IntentAction.CREATE:
-        audit_at = now + recovery.audit_after
-    label = incident.flapping_label
-    if action is IntentAction.EDIT and incident.flapping_until is not None:
-        label = not _is_flapping(incident, now)
-    return replace(incident, intent=None, audit_at=audit_at, flapping_label=label)
 
 
 def _untold(incident: Incident, *, flapping: bool) -> Reason | None:
@@ -331,17 +203,31 @@ def _while_closed(incident: Incident, issue: Issue, now: datetime) -> Step:
         return _reopen_or_new(incident, issue, Reason.FIRING_AGAIN, now)
     if issue.state_reason in REFUSING_REASONS:
         return _while_not_wanted(incident, issue, now)
+    reason = _reason_to_reopen(incident, issue)
+    if reason is None:
+        return Step(Action.NOTHING, Reason.HUMAN_CLOSE_RESPECTED)
+    return _reopen_or_new(incident, issue, reason, now)
+
+
+def _reason_to_reopen(incident: Incident, issue: Issue) -> Reason | None:
+    """Why an issue that a person closed as completed comes back, or None."""
     policy = incident.disposition.policy.closed_while_firing
+    if policy is ClosedWhileFiring.LEAVE:
+        return Reason.FIRING_AGAIN if was_quiet_since(incident, issue.closed_at) else None
     if fires_anew_since(incident, issue.closed_at):
-        return _reopen_or_new(incident, issue, Reason.FIRING_AGAIN, now)
-    if policy is ClosedWhileFiring.REOPEN:
-        return _reopen_or_new(incident, issue, Reason.HUMAN_CLOSED_WHILE_FIRING, now)
-    return Step(Action.NOTHING, Reason.HUMAN_CLOSE_RESPECTED)
+        return Reason.FIRING_AGAIN
+    reopen = policy is ClosedWhileFiring.REOPEN
+    return Reason.HUMAN_CLOSED_WHILE_FIRING if reopen else None
 
 
 def fires_anew_since(incident: Incident, closed_at: datetime | None) -> bool:
     """Whether a member began to fire after the close (not merely went on firing)."""
     return closed_at is None or any(m.changed_at > closed_at for m in incident.firing)
+
+
+def was_quiet_since(incident: Incident, closed_at: datetime | None) -> bool:
+    """Whether all of it has been resolved after the close; what fires now is then another matter."""
+    return closed_at is None or any(at > closed_at for at in incident.flips)
 
 
 def _reopen_or_new(incident: Incident, issue: Issue, reason: Reason, now: datetime) -> Step:
@@ -360,55 +246,3 @@ def _while_not_wanted(incident: Incident, issue: Issue, now: datetime) -> Step:
     if now < until:
         return Step(Action.SLEEP, Reason.NOT_PLANNED_QUIET, until)
     return Step(Action.START_ANEW, Reason.NOT_PLANNED_OVER)
-
-
-def start_anew(incident: Incident, ended: str) -> Incident:
-    """Put the present issue among the past ones, so that the next step creates another that links to it."""
-    issue = incident.issue
-    past = incident.past
-    if issue is not None:
-        entry = PastIssue(issue.number, issue.url, ended, issue.created_at, issue.closed_at)
-        past = (*past, entry)[-20:]
-    return replace(
-        incident,
-        issue=None,
-        intent=None,
-        assignment=Assignment(),
-        past=past,
-        suppressed_members=(),
-        flapping_label=False,
-        displaced=False,
-    )
-
-
-def observed(incident: Incident, issue: Issue) -> Incident:
-    """Take the issue as GitHub shows it now; a new "not planned" notes which members it had."""
-    had = incident.suppressed_members
-    refused = (
-        issue.state is IssueState.CLOSED
-        and issue.closed_by is ClosedBy.HUMAN
-        and issue.state_reason in REFUSING_REASONS
-    )
-    if refused and not had:
-        closed_at = issue.closed_at
-        joined_later = {
-            t.fingerprint
-            for t in incident.untold
-            if t.reason is FoldReason.NEW_MEMBER and closed_at is not None and t.at > closed_at
-        }
-        had = tuple(f for f in incident.members if f not in joined_later)
-    if not refused:
-        had = ()
-    return replace(incident, issue=issue, suppressed_members=had)
-
-
-def damp(incident: Incident, now: datetime) -> Incident:
-    """Mark an incident as flapping when it went up and down too often in the window."""
-    policy = incident.disposition.policy.flapping
-    recent = [at for at in incident.flips if now - at <= policy.window]
-    if len(recent) < policy.changes:
-        return incident
-    until = recent[-1] + policy.hold
-    if until <= now or incident.flapping_until == until:
-        return incident
-    return replace(incident, flapping_until=until)
