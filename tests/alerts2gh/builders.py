@@ -22,6 +22,7 @@ from alerts2gh.incident import (
 from chassis.alertmanager import Alert, AlertStatus, fingerprint
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+EARLIER = NOW - timedelta(minutes=30)
 TARGET = Target("main", "acme", "alerts")
 LABELS = {"alertname": "GPURuntimeError"}
 
@@ -85,8 +86,8 @@ def a_member(
     node: str = "gpu-n1",
     *,
     firing: bool = True,
-    starts_at: datetime = NOW - minutes(30),
-    changed_at: datetime = NOW - minutes(30),
+    starts_at: datetime = EARLIER,
+    changed_at: datetime = EARLIER,
     annotations: Mapping[str, str] | None = None,
 ) -> Member:
     alert = an_alert(node, firing=firing, starts_at=starts_at, annotations=annotations)
