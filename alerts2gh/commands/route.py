@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 from urllib.parse import parse_qs
 
+from alerts2gh.assignment import choose
 from alerts2gh.commands.check import OK, UNUSABLE, read_config
 from alerts2gh.commands.tables import columns, plain
-from alerts2gh.config import AssigneeSource, Config, IssuePolicy
-from alerts2gh.incident import Disposition
+from alerts2gh.config import Config, IssuePolicy
+from alerts2gh.incident import DeliveryPart, fold, new_incident
 from alerts2gh.routing import Explained, Routed, Router, Unrouted, explain
 from chassis.alertmanager import Webhook, WebhookError, parse_webhook
 from chassis.config import format_duration
@@ -38,7 +39,7 @@ def route(  # noqa: PLR0913 - what it reads and writes, by name
         return UNUSABLE
     parameters = parse_qs(query.removeprefix("?"), keep_blank_values=True)
     routed = Router(config).route(webhook, now, parameters)
-    out.writelines(_told(routed, config))
+    out.writelines(_told(routed, config, now))
     return OK if isinstance(routed, Routed) and not routed.refused else SOME_UNROUTED
 
 
@@ -53,7 +54,7 @@ def _read_webhook(payload: Path, stdin: BinaryIO, err: TextIO) -> Webhook | None
     return None
 
 
-def _told(routed: Routed | Unrouted, config: Config) -> Iterator[str]:
+def _told(routed: Routed | Unrouted, config: Config, now: datetime) -> Iterator[str]:
     if isinstance(routed, Unrouted):
         yield _told_refusal(routed)
         return
@@ -61,7 +62,7 @@ def _told(routed: Routed | Unrouted, config: Config) -> Iterator[str]:
         zip(explain(routed), routed.parts, strict=True), start=1
     ):
         yield f"incident {number} of {len(routed.parts)}: {_alerts(explained.alerts)}\n"
-        yield columns(_rows(explained, part.disposition, config))
+        yield columns(_rows(explained, part, config, now))
         yield "\n"
     for refusal in routed.refused:
         yield _told_refusal(refusal)
@@ -72,8 +73,9 @@ def _told_refusal(refusal: Unrouted) -> str:
 
 
 def _rows(
-    explained: Explained, disposition: Disposition, config: Config
+    explained: Explained, part: DeliveryPart, config: Config, now: datetime
 ) -> Iterator[tuple[str, str]]:
+    disposition = part.disposition
     matched = "matched " + ", ".join(explained.because) if explained.because else "takes the rest"
     yield _row("route", " > ".join(explained.route), matched)
     yield _row("repository", explained.repository, f"said by {explained.repository_from}")
@@ -85,8 +87,7 @@ def _rows(
     yield _row("issue labels", labels, f"search_label and {explained.labels_from}")
     yield _row("milestone", disposition.milestone or "none")
     yield _row("when resolved", _closing(disposition.policy))
-    for source in disposition.assignees or ():
-        yield _row("assignees", _kind(source), "the first that names somebody assignable decides")
+    yield from _assignee_rows(part, now)
     for note in explained.notes:
         yield _row("note", note)
 
@@ -101,15 +102,19 @@ def _closing(policy: IssuePolicy) -> str:
     return f"closes after {format_duration(policy.close_after)}"
 
 
-def _kind(source: AssigneeSource) -> str:
-    given = [name for name in type(source).model_fields if getattr(source, name) is not None]
-    value = getattr(source, given[0])
-    logins = getattr(value, "logins", None)
-    if logins is not None:
-        return f"{given[0]}: {', '.join(logins)}"
-    if source.from_label is not None:
-        return f"from_label: {source.from_label.label or source.from_label.annotation}"
-    return given[0]
+def _assignee_rows(part: DeliveryPart, now: datetime) -> Iterator[tuple[str, str]]:
+    """Whom each source of the chain names now; GitHub is not asked, so files, teams and rights stay open."""
+    incident = fold(new_incident(part), part).incident
+    for candidate in choose(part.disposition.assignees, incident, now=now):
+        named = ", ".join(candidate.logins) or candidate.reason.value.replace("_", " ")
+        looked_up = (
+            ", ".join([f"{repository}/{path}" for repository, path in candidate.needs.files])
+            or ", ".join(candidate.needs.teams)
+            or candidate.detail
+        )
+        yield _row("assignees", named, f"{candidate.source}: {looked_up}")
+    if part.disposition.assignees:
+        yield _row("assigned is", "the first of these whom GitHub lets be assigned")
 
 
 def _pairs(labels: dict[str, str]) -> str:

@@ -120,9 +120,9 @@ def test_route_tells_where_each_alert_goes_and_why(config_file: Path) -> None:
         "  issue labels   alerts2gh, severity/critical (search_label and route first-gpu)",
         "  milestone      Q4",
         "  when resolved  closes after 1h30m",
-        "  assignees      from_label: owner (the first that names somebody assignable decides)",
-        "  assignees      static: ada, bob (the first that names somebody assignable decides)",
-        "  assignees      codeowners (the first that names somebody assignable decides)",
+        "  assignees      no such value (from_label: label owner)",
+        "  assignees      ada, bob (static: the route names them)",
+        "  assignees      lookup needed (codeowners: example-org/ops/.github/CODEOWNERS)",
         (
             "  note           issue label 'team/{{ labels.team }}' left out: the alert has no 'team'"
             " among its labels"
