@@ -24,56 +24,12 @@ from alerts2gh.incident import (
     Target,
 )
 from alerts2gh.ports import OpenIncident, StoreConflictError
+from alerts2gh.store import statements
 from alerts2gh.store.batches import in_batches
 from alerts2gh.store.codec import decode, encode
 from alerts2gh.store.delivery_codec import decode_part
-from alerts2gh.store.schema import deliveries, incidents, leases, members
+from alerts2gh.store.schema import deliveries, members
 from alerts2gh.storm import counts_as_new
-
-PARTS_LOADED = (
-    200  # a group of a thousand alerts is half a megabyte; the rest comes with the next load
-)
-
-
-# The statements of every webhook, load and save are built once: to put one together takes longer than to run it.
-_FILED = (
-    sa.select(
-        incidents.c.id,
-        incidents.c.label_key,
-        incidents.c.credential,
-        incidents.c.owner,
-        incidents.c.repo,
-    )
-    .where(incidents.c.label_key == sa.bindparam("key"), incidents.c.filed)
-    .order_by(incidents.c.id)
-)
-_INCIDENT = sa.select(incidents).where(incidents.c.id == sa.bindparam("of"))
-_MEMBERS = (
-    sa.select(members.c.fingerprint, members.c.document)
-    .where(members.c.incident_id == sa.bindparam("of"))
-    .order_by(members.c.fingerprint)
-)
-_PARTS = (
-    sa.select(deliveries.c.seq, deliveries.c.body)
-    .where(deliveries.c.incident_id == sa.bindparam("of"))
-    .order_by(deliveries.c.seq)
-    .limit(PARTS_LOADED)
-)
-_STORED = (
-    sa.select(incidents.c.version, incidents.c.target_key, incidents.c.state)
-    .where(incidents.c.id == sa.bindparam("of"))
-    .with_for_update()
-)
-_LEASE = (
-    sa.select(leases.c.target_key)
-    .where(leases.c.target_key == sa.bindparam("key"), leases.c.owner == sa.bindparam("owner"))
-    .with_for_update()
-)
-_MEMBER_DOCUMENTS = sa.select(members.c.fingerprint, members.c.document).where(
-    members.c.incident_id == sa.bindparam("of")
-)
-_INSERT = sa.insert(incidents)
-_UPDATE = sa.update(incidents).where(incidents.c.id == sa.bindparam("of"))
 
 
 class IncidentState(StrEnum):
@@ -192,13 +148,13 @@ def write_incident(connection: Connection, save: Saving) -> Written:
     Raises:
         StoreConflictError: Another has saved it since, or `owner` holds no lease on it any more.
     """
-    stored = connection.execute(_STORED, {"of": save.incident.id}).one_or_none()
+    stored = connection.execute(statements.STORED, {"of": save.incident.id}).one_or_none()
     if (stored.version if stored else 0) != save.incident.version - 1:
         raise StoreConflictError(f"incident {save.incident.id} was saved by another")
     keys = {stored.target_key} if stored else _keys_of_new(connection, save)
     _check_lease(connection, keys, save.owner)
     if stored:
-        connection.execute(_UPDATE, {"of": save.incident.id, **save.row})
+        connection.execute(statements.UPDATE_INCIDENT, {"of": save.incident.id, **save.row})
     else:
         _insert(connection, save)
     return Written(
@@ -219,7 +175,8 @@ def _keys_of_new(connection: Connection, save: Saving) -> set[str]:
 
 def _check_lease(connection: Connection, keys: set[str], owner: str) -> None:
     held = (
-        connection.execute(_LEASE, {"key": key, "owner": owner}).first() for key in sorted(keys)
+        connection.execute(statements.LEASE, {"key": key, "owner": owner}).first()
+        for key in sorted(keys)
     )
     if not any(held):
         raise StoreConflictError(f"{owner} holds no lease on {', '.join(sorted(keys))}")
@@ -227,7 +184,7 @@ def _check_lease(connection: Connection, keys: set[str], owner: str) -> None:
 
 def _insert(connection: Connection, save: Saving) -> None:
     try:
-        connection.execute(_INSERT, dict(save.row))
+        connection.execute(statements.INSERT_INCIDENT, dict(save.row))
     except IntegrityError as error:
         raise StoreConflictError(f"incident {save.incident.id} was made by another") from error
 
@@ -235,7 +192,7 @@ def _insert(connection: Connection, save: Saving) -> None:
 def _write_members(connection: Connection, save: Saving) -> list[Mapping[str, Any]]:
     known = {
         row.fingerprint: row.document
-        for row in connection.execute(_MEMBER_DOCUMENTS, {"of": save.incident.id})
+        for row in connection.execute(statements.MEMBER_DOCUMENTS, {"of": save.incident.id})
     }
     _delete_members(connection, save.incident.id, known.keys() - save.members.keys())
     new = [row for name, row in save.members.items() if name not in known]
@@ -292,10 +249,10 @@ def _delete_folded(connection: Connection, save: Saving) -> int:
 
 
 def load_incident(connection: Connection, incident_id: str) -> Incident | None:
-    row = connection.execute(_INCIDENT, {"of": incident_id}).one_or_none()
+    row = connection.execute(statements.INCIDENT, {"of": incident_id}).one_or_none()
     if row is None:
         return None
-    found = connection.execute(_MEMBERS, {"of": incident_id})
+    found = connection.execute(statements.MEMBERS, {"of": incident_id})
     return _incident(row, {each.fingerprint: decode(Member, each.document) for each in found})
 
 
@@ -315,13 +272,21 @@ def load_incidents(connection: Connection, query: sa.Select[Any]) -> tuple[Incid
 
 
 def load_parts(connection: Connection, incident_id: str) -> tuple[tuple[int, DeliveryPart], ...]:
-    rows = connection.execute(_PARTS, {"of": incident_id})
+    rows = connection.execute(statements.PARTS, {"of": incident_id})
     return tuple((row.seq, decode_part(row.body)) for row in rows)
 
 
 def find_filed(connection: Connection, label_keys: Iterable[str]) -> tuple[OpenIncident, ...]:
     return tuple(
-        OpenIncident(row.id, row.label_key, Target(row.credential, row.owner, row.repo))
+        _open_incident(row)
         for key in dict.fromkeys(label_keys)
-        for row in connection.execute(_FILED, {"key": key})
+        for row in connection.execute(statements.FILED, {"key": key})
     )
+
+
+def all_filed(connection: Connection) -> tuple[OpenIncident, ...]:
+    return tuple(_open_incident(row) for row in connection.execute(statements.ALL_FILED))
+
+
+def _open_incident(row: Any) -> OpenIncident:
+    return OpenIncident(row.id, row.label_key, Target(row.credential, row.owner, row.repo))

@@ -22,6 +22,7 @@ from alerts2gh.store import episodes, incident_rows, new_incidents, records, tim
 from alerts2gh.store.backlog import Backlog
 from alerts2gh.store.delivery_codec import encode_part
 from alerts2gh.store.engines import Connections
+from alerts2gh.store.filed import FiledIncidents
 from alerts2gh.store.inbox import Inbox, Row
 from alerts2gh.store.incident_rows import IncidentState
 from alerts2gh.store.schema import deliveries, incidents
@@ -48,6 +49,7 @@ class SQLStore:
         self._max_backlog = max_backlog
         self._held = held
         self._backlog = Backlog(self._count_parts, shared=connections.shared)
+        self._filed = None if connections.shared else FiledIncidents(self._read_filed())
         self._inbox = Inbox(self._write_parts)
 
     def accept(self, parts: Sequence[DeliveryPart]) -> None:
@@ -79,7 +81,13 @@ class SQLStore:
     def backlog(self) -> int:
         return self._backlog.value()
 
+    def _read_filed(self) -> tuple[OpenIncident, ...]:
+        with self._connections.read("reading open incidents") as connection:
+            return incident_rows.all_filed(connection)
+
     def find_filed(self, label_keys: Iterable[str]) -> tuple[OpenIncident, ...]:
+        if self._filed is not None:
+            return self._filed.find(label_keys)
         with self._connections.read("looking for open incidents") as connection:
             return incident_rows.find_filed(connection, label_keys)
 
@@ -145,6 +153,10 @@ class SQLStore:
                 was_closed=written.state_before is IncidentState.CLOSED,
             )
         self._backlog.add(-written.parts)
+        if self._filed is not None:
+            target = save.incident.disposition.target
+            place = OpenIncident(save.incident.id, save.incident.label_key, target)
+            self._filed.note(place, filed=save.row["filed"])
         return save.incident
 
     def load_budget(self, credential: str) -> BudgetState:

@@ -1,11 +1,10 @@
-"""The real alerts2gh as a child process, and senders that behave as Alertmanager does."""
+"""The real alerts2gh as a child process."""
 
 import json
 import os
 import signal
 import socket
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -89,7 +88,12 @@ class Service:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.program = programs.start("alerts2gh", command, self.folder, environment)
         if wait:
-            self.program.wait_until_ready(f"{self.url}/readyz", DEADLINE)
+            self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        if self.program is None:
+            raise AssertionError("it was not started")
+        self.program.wait_until_ready(f"{self.url}/readyz", DEADLINE)
 
     @property
     def running(self) -> bool:
@@ -153,67 +157,6 @@ def a_service(folder: Path, github: SandboxGitHub, **changes: Any) -> Iterator[S
         yield service
     finally:
         service.kill()
-
-
-class Sender(threading.Thread):
-    """Delivers webhooks in order, each again and again until it is taken, as Alertmanager does for 5xx and no answer.
-
-    A group's next one goes out only once the partners were rid of the one before it.
-    """
-
-    def __init__(
-        self,
-        service: Service,
-        webhooks: Sequence[Mapping[str, Any]],
-        pause: float,
-        partners: Sequence["Sender"],
-    ) -> None:
-        super().__init__()
-        self._service = service
-        self._webhooks = webhooks
-        self._pause = pause
-        self._partners = partners
-        self.stopping = threading.Event()
-        self.told: set[int] = set()
-        self.taken = 0
-        self.refused: list[tuple[int, str]] = []
-
-    def run(self) -> None:
-        before = _previous_of_group(self._webhooks)
-        for number, webhook in enumerate(self._webhooks):
-            while not self.stopping.is_set():
-                if self._others_told(before[number]) and self._deliver(webhook):
-                    break
-                time.sleep(0.05)
-            self.told.add(number)
-            time.sleep(self._pause)
-
-    def _others_told(self, number: int | None) -> bool:
-        """Later than this a copy would be late for any reorder window; the other tests have late ones."""
-        return number is None or all(number in each.told for each in self._partners)
-
-    def _deliver(self, webhook: Mapping[str, Any]) -> bool:
-        try:
-            status, answer = self._service.post(webhook)
-        except (OSError, ValueError):  # no connection, or cut off in the middle
-            return False
-        except Exception as error:  # http.client has exceptions of its own for broken answers
-            if type(error).__module__ != "http.client":
-                raise
-            return False
-        if 400 <= status < 500:
-            self.refused.append((status, str(answer)))
-        self.taken += status == 200
-        return status < 500
-
-
-def _previous_of_group(webhooks: Sequence[Mapping[str, Any]]) -> list[int | None]:
-    latest: dict[str, int] = {}
-    found = []
-    for number, webhook in enumerate(webhooks):
-        found.append(latest.get(webhook["groupKey"]))
-        latest[webhook["groupKey"]] = number
-    return found
 
 
 def issues(github: SandboxGitHub, repository: str = HOME) -> list[Any]:

@@ -1,0 +1,260 @@
+"""The real server killed with -9 just before and just after each commit of an incident's life, on both databases.
+
+A process that has imported everything forks the servers, as some seventy starts would take minutes otherwise.
+"""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sandbox.alert_senders import DUPLICATE, Webhook, group_of, step_webhook
+from sandbox.github_server import SandboxGitHub
+from tests.contracts.postgres_server import HOW_TO_GET_IT, PostgresServer, binaries
+from tests.journeys.service import HOME, ROOT, Service, issues, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+START = datetime.now(UTC) - timedelta(hours=6)
+ROUTE = {"repository": HOME, "assignees": [{"static": {"logins": ["alice"]}}]}
+WHENS = ("before", "after")
+SHARDS = 2
+"""Each works on every so many-th commit, in parallel: a life mostly waits."""
+FORKER = """
+import os, signal, sys
+from contextlib import contextmanager
+from itertools import count
+import alerts2gh.__main__ as program
+from alerts2gh.store.engines import Connections
+
+write, commits = Connections.write, count(1)
+
+def killing(number, when, note):
+    def die(doing):
+        with open(note, "a") as file:
+            file.write(doing + "\\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextmanager
+    def write_or_die(self, doing, **given):
+        mine = next(commits) == number
+        with write(self, doing, **given) as connection:
+            yield connection
+            if mine and when == "before":
+                die(doing)
+        if mine:
+            die(doing)
+
+    return write_or_die
+
+def serve(config, log, number, when, note):
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.chdir(os.path.dirname(config))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    Connections.write = killing(int(number), when, note)
+    os._exit(program.main(["serve", "--config", config]))
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a server ended
+print("ready", flush=True)
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        serve(*line.rstrip("\\n").split("\\t"))
+    print(pid, flush=True)
+"""
+
+
+class Forker:
+    """Starts servers that end themselves at a commit."""
+
+    def __init__(self, folder: Path) -> None:
+        script = folder / "forker.py"
+        script.write_text(FORKER)
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        self._ask(None)
+
+    def fork(self, *words: object) -> int:
+        return int(self._ask("\t".join(str(word) for word in words)))
+
+    def _ask(self, line: str | None) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            if line is not None:
+                self._process.stdin.write(f"{line}\n")
+                self._process.stdin.flush()
+            return self._process.stdout.readline()
+
+    def stop(self) -> None:
+        with self._process:
+            self._process.kill()
+
+
+class Shard:
+    """A server with a database and a GitHub of its own, killed at every so many-th commit."""
+
+    def __init__(self, folder: Path, forker: Forker, github: SandboxGitHub, when: str) -> None:
+        self._service = Service(folder, github, route=ROUTE)
+        self._forker = forker
+        self._github = github
+        self._when = when
+        self._note = folder / "killed-at"
+        self._note.touch()
+        self._pid = 0
+
+    def configure(self, **changes: object) -> None:
+        self._service.configure(**changes)
+
+    @property
+    def killed_at(self) -> list[str]:
+        """What the commits were for that it was killed at."""
+        return self._note.read_text().splitlines()
+
+    def work(self, first: int) -> int:
+        """Lives with a kill at commit `first`, and so on until one has no such commit; how many kills."""
+        for kills in itertools.count():
+            number = first + kills * SHARDS
+            with self._serving(number):
+                self._live(f"c{number}")
+            if len(self.killed_at) == kills:
+                return kills
+        raise AssertionError("count never ends")
+
+    @contextmanager
+    def _serving(self, number: int) -> Iterator[None]:
+        self._start(number)
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            wait_until("its end", lambda: not self._running())
+
+    def _start(self, number: int) -> None:
+        folder = self._service.folder
+        log = folder / "alerts2gh.log"
+        config = self._service.config_file
+        self._pid = self._forker.fork(config, log, number, self._when, self._note)
+
+    def _running(self) -> bool:
+        try:
+            os.kill(self._pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def _live(self, name: str) -> None:
+        """Fires, is filed and assigned, resolves, is closed; a server that has ended is started again."""
+        fires, over = (
+            step_webhook(name, 0, firing=firing, nodes=2, start=START) for firing in (True, False)
+        )
+        self._deliver(fires)
+        self._wait(f"{name} to be filed", lambda: self._shows(name, "open", "firing"))
+        self._deliver(over)
+        self._wait(f"{name} to be closed", lambda: self._shows(name, "closed", "resolved"))
+
+    def _deliver(self, webhook: Webhook) -> None:
+        def taken() -> bool:
+            try:
+                return self._service.post(webhook)[0] == 200
+            except OSError:
+                return False
+
+        self._wait("the delivery", taken)
+
+    def _wait(self, what: str, holds: Callable[[], bool]) -> None:
+        def holds_now() -> bool:
+            if not self._running():
+                self._start(0)  # no commit has this number
+            return holds()
+
+        wait_until(f"{what}, killed {self._when} {self.killed_at[-1:]}", holds_now)
+
+    def _shows(self, name: str, state: str, text: str) -> bool:
+        mine = [issue for issue in issues(self._github) if group_of(issue) == name]
+        if [issue.state for issue in mine] != [state]:
+            return False
+        return text in mine[0].body and mine[0].assignees == ("alice",)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    programs = binaries()
+    if programs is None:
+        pytest.skip(HOW_TO_GET_IT)
+    server = PostgresServer(programs)
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="module")
+def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
+    made = Forker(tmp_path_factory.mktemp("forker"))
+    yield made
+    made.stop()
+
+
+def all_shards(folder: Path, forker: Forker, urls: Iterator[str] | None) -> tuple[int, set[str]]:
+    """Run the shards side by side; how many kills there were and at which commits."""
+
+    def one(when: str, offset: int) -> tuple[int, list[str], list[object]]:
+        place = folder / f"{when}-{offset}"
+        place.mkdir()
+        with SandboxGitHub(repositories=(HOME, "acme/fallback")) as github:
+            shard = Shard(place, forker, github, when)
+            if urls is not None:
+                (place / "postgres-url").write_text(next(urls))
+                shard.configure(database={"sqlite_file": None, "postgres_url_file": "postgres-url"})
+            kills = shard.work(1 + offset)
+            duplicates = [i for i in issues(github) if i.state_reason == DUPLICATE]
+            return kills, shard.killed_at, duplicates
+
+    jobs = [(when, offset) for when in WHENS for offset in range(SHARDS)]
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        done = list(pool.map(lambda job: one(*job), jobs))
+    assert [duplicates for _, _, duplicates in done] == [[]] * len(jobs)
+    return sum(kills for kills, _, _ in done), {doing for _, at, _ in done for doing in at}
+
+
+COMMITS = {
+    "preparing the database",
+    "storing a delivery",
+    "taking leases",
+    "saving a budget",
+    "saving an incident",
+}
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_killed_around_each_commit_of_a_life_it_ends_right_and_files_once(
+    tmp_path: Path, forker: Forker, database: str, request: pytest.FixtureRequest
+) -> None:
+    urls = None
+    if database == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        urls = iter([server.new_database() for _ in range(len(WHENS) * SHARDS)])
+    began = time.monotonic()
+    kills, at = all_shards(tmp_path, forker, urls)
+    sys.stdout.write(f"\n{database}: {kills} kills in {time.monotonic() - began:.0f} s: {at}\n")
+    assert at >= COMMITS
+    assert kills >= 2 * len(WHENS) * len(COMMITS)
