@@ -42,12 +42,12 @@ def send(
 
 def rollup(world: World) -> str:
     """The body of the only rollup issue."""
-    (found,) = [i for i in world.issues() if i.title.startswith("Alerts2ghStorm")]
+    (found,) = [i for i in world.issues() if i.title.startswith("Storm: ")]
     return found.body or ""
 
 
 def own_issues(world: World) -> list[str]:
-    return [i.title for i in world.issues() if not i.title.startswith("Alerts2ghStorm")]
+    return [i.title for i in world.issues() if not i.title.startswith("Storm: ")]
 
 
 def rows(body: str, status: str) -> int:
@@ -124,7 +124,7 @@ def test_what_outlasts_the_storm_gets_an_issue_and_the_rest_never_does(make: Mak
     assert (rows(body, "**firing**"), rows(body, "resolved")) == (0, 40)
     assert body.count("of its own") == 5 + 1  # the rows, and the sentence that says when
     world.advance(20 * MINUTE)
-    states = {i.title.startswith("Alerts2ghStorm"): i.state for i in world.issues()}
+    states = {i.title.startswith("Storm: "): i.state for i in world.issues()}
     assert states == {True: "closed", False: "open"}
 
 
