@@ -1,8 +1,8 @@
 """alerts2gh killed with -9 at random under two senders of the same alerts: what was lost, and what stayed double.
 
 Verdict from what the senders were told and what the sandbox GitHub has at the end. N alerts (10,000), five a group, in groups
-that fire and resolve; SEED repeats a run's dice. A second run has the default limits and policies, its clock and
-GitHub's sped up.
+that fire and resolve; SEED repeats a run's dice. DATABASE=postgresql takes PostgreSQL in place of SQLite. A second run
+has the default limits and policies, its clock and GitHub's sped up.
 """
 
 import os
@@ -123,7 +123,7 @@ def _raised(groups: int) -> Scene:
             "limits": NO_LIMITS,
             "storm": {"enabled": False},
             "policy": {"reorder_window": "20s", "close_after": "20s"},
-            "database": {"sqlite_file": "alerts2gh.db", "lease": "1s"},
+            "database": {"lease": "1s"},
             "recovery": {"look_after": ["1s", "4s"], "audit_after": "10s", "retry_after": "1s"},
         },
         ahead=1,
@@ -138,7 +138,7 @@ def _defaults(groups: int) -> Scene:
         {
             "limits": {},
             "storm": {},
-            "database": {"sqlite_file": "alerts2gh.db", "lease": "8m"},
+            "database": {"lease": "8m"},
         },
         speed=SPEED,
         unlimited=False,
@@ -159,7 +159,9 @@ def _play(scene: Scene, seed: int) -> Result:
             github.state.faults.add(
                 Fault(FaultKind.LATENCY, when, "POST|PATCH", seconds=0.02, probability=0.5)
             )
-        server = _Server(folder, github.url, scene)
+        postgres = os.environ.get("DATABASE") == "postgresql"
+        url = stack.enter_context(programs.running_postgres()) if postgres else None
+        server = _Server(folder, github.url, scene, url)
         stack.callback(server.kill)
         senders = _senders(server.url, lives, scene)
         stack.callback(_stop, senders)
@@ -183,11 +185,15 @@ def _not_delivered(senders: Iterable[Sender], lives: Lives) -> list[str]:
 class _Server:
     """alerts2gh in a process of its own; killed and started again."""
 
-    def __init__(self, folder: Path, github_url: str, scene: Scene) -> None:
+    def __init__(
+        self, folder: Path, github_url: str, scene: Scene, postgres_url: str | None
+    ) -> None:
         self._folder = folder
         self._port = programs.free_port()
-        sections = {"route": ROUTE, **scene.sections}
-        self._config = write_config(folder, self._port, github_url, None, sections)
+        file = {"postgres_url_file": "postgres-url"} if postgres_url else {"sqlite_file": "a.db"}
+        database = {"database": {**scene.sections["database"], **file}}
+        sections = {"route": ROUTE, **scene.sections, **database}
+        self._config = write_config(folder, self._port, github_url, postgres_url, sections)
         script = folder / "sped_up.py"
         script.write_text(SPED_UP)
         self._command = [sys.executable, str(script), scene.began.isoformat(), str(scene.speed)]
