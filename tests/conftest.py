@@ -1,8 +1,18 @@
-"""For all tests: what a run could not test, in its last lines, once a reason."""
+"""For all tests: logging as it is out of the box; what a run could not test, in its last lines, once a reason."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
+import structlog
+
+
+@pytest.fixture(autouse=True)
+def _unconfigured_logging() -> Iterator[None]:
+    """No test inherits the log level or the renderer that another one has set."""
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
