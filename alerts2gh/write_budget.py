@@ -81,11 +81,6 @@ class Usage:
     content_hour: int
 
 
-def rank(kind: IntentAction) -> int:
-    """The place of a kind of write in the queue; 0 goes first."""
-    return PRIORITY.index(kind)
-
-
 def may_write(
     state: BudgetState, limits: WriteLimits, kind: IntentAction, now: datetime
 ) -> Permission:

@@ -23,7 +23,6 @@ from alerts2gh.write_budget import (
     after_write,
     may_read,
     may_write,
-    rank,
     settle,
     usage,
 )
@@ -59,7 +58,7 @@ def limited(
 
 def test_every_kind_of_write_has_its_place() -> None:
     assert set(IntentAction) == set(PRIORITY)
-    assert sorted(IntentAction, key=rank) == [
+    assert sorted(IntentAction, key=PRIORITY.index) == [
         IntentAction.CREATE,
         IntentAction.REOPEN,
         IntentAction.CLOSE,
