@@ -35,6 +35,10 @@ _THREAD_TURN = timedelta(microseconds=500)
 """How long a thread computes while others wait for it: a webhook must not wait long for the worker, nor a small one for a
 large one. Python's own 5 ms are paid several times in one request."""
 
+_GARBAGE = (20_000, 10, 20)
+"""Thresholds of Python's garbage collector. By its own it would look through a large webhook a dozen times while that is
+read, and take as long as the reading."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status is 0, 1 (a finding) or 2 (unusable input)."""
@@ -137,6 +141,7 @@ def _answer_evenly() -> None:
     sys.setswitchinterval(_THREAD_TURN.total_seconds())
     gc.collect()
     gc.freeze()  # what exists now stays: collections need not walk over all modules each time
+    gc.set_threshold(*_GARBAGE)
 
 
 def _service(config: Config, registry: CollectorRegistry, log: FilteringBoundLogger) -> Service:

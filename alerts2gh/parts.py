@@ -7,7 +7,7 @@ from pathlib import Path
 from alerts2gh.config import Config, walk
 from alerts2gh.incident import Incident, Target
 from alerts2gh.rendering import Renderer, TemplateMistakes, builtin_templates
-from alerts2gh.worker import AlertSource
+from alerts2gh.worker import AlertSource, RememberingRenderer
 from chassis.errors import ConfigError
 from chassis.monitoring import Access, AlertmanagerClient
 
@@ -46,7 +46,7 @@ def renderer_of(config: Config) -> Renderer:
     if folder is not None:
         own = {name: _template_text(folder / name) for name in sorted(_template_names(config))}
     try:
-        return Renderer(builtin_templates(), own)
+        return RememberingRenderer(builtin_templates(), own)
     except TemplateMistakes as error:
         raise ConfigError(error.mistakes) from error
 

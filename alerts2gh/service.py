@@ -39,6 +39,7 @@ from alerts2gh.worker import (
     Assigner,
     Budgets,
     Clerk,
+    Courtesy,
     Desk,
     Housekeeper,
     Looker,
@@ -89,6 +90,7 @@ class Service:
         self._github_metrics = GitHubMetrics(registry)
         self._store = store
         self._budgets = Budgets(self._store, config.limits)
+        self._courtesy = Courtesy()
         self._trackers: dict[str, tuple[Credential, GitHubTracker, Tracker]] = {}
         self.use(config)
         registry.register(
@@ -143,6 +145,7 @@ class Service:
             log=self._log,
             clock=self._clock,
             owner=self._owner,
+            give_way=self._courtesy.give_way,
         )
         self._budgets.use(config.limits)
         self._alert_sources = alert_sources(config)
@@ -218,6 +221,7 @@ class Service:
             clock=self._clock,
             metrics=WebhookMetrics(self._registry),
             log=self._log,
+            serving=self._courtesy.serving,
         )
 
     def _plan(self, incident: Incident) -> Step:

@@ -186,4 +186,5 @@ def tidied(incident: Incident) -> Incident:
         return incident
     oldest = sorted(over, key=lambda m: (m.changed_at, m.fingerprint))[:-RESOLVED_ROWS]
     gone = {m.fingerprint for m in oldest}
-    return replace(incident, members={k: m for k, m in incident.members.items() if k not in gone})
+    kept = {k: m for k, m in incident.members.items() if k not in gone}
+    return replace(incident, members=kept, settled_by="")

@@ -85,7 +85,23 @@ def fold(incident: Incident, part: DeliveryPart) -> Folded:
         external_url=incident.external_url or part.external_url,
         last_delivery_at=max(part.received_at, incident.last_delivery_at),
     )
-    return Folded(after_members_changed(incident, changed, transitions, part.received_at), reasons)
+    changed = after_members_changed(incident, changed, transitions, part.received_at)
+    settled_by = part.digest if _is_settled(changed, part, reasons) else ""
+    return Folded(replace(changed, settled_by=settled_by), reasons)
+
+
+def _is_settled(after: Incident, part: DeliveryPart, reasons: Mapping[str, FoldReason]) -> bool:
+    """Whether the same part would change nothing if it came again, however much later.
+
+    A firing that was taken for the slower Alertmanager's may be news later; of an alert that is in the part twice the one
+    undoes the other. Where the routes file elsewhere by now, the target is kept only as long as there is an issue.
+    """
+    here = after.disposition.target == part.disposition.target
+    return (
+        len(reasons) == len(part.alerts)
+        and FoldReason.REORDERED not in reasons.values()
+        and (here or after.issue is not None or after.displaced)
+    )
 
 
 def _disposition_after(incident: Incident, proposed: Disposition) -> Disposition:

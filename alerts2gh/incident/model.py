@@ -84,7 +84,10 @@ class Disposition:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPart:
-    """The part of one webhook that belongs to one incident."""
+    """The part of one webhook that belongs to one incident.
+
+    `digest` stands for all of it but `received_at`; the store gives it, it is empty before.
+    """
 
     incident_id: str
     label_key: str
@@ -98,6 +101,7 @@ class DeliveryPart:
     common_annotations: Mapping[str, str] = field(default_factory=dict)
     external_url: str = ""
     truncated: int = 0
+    digest: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,14 @@ class PastIssue:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftIssue:
+    """An issue that the incident has moved away from while it was open; it is still to be closed."""
+
+    target: Target
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """Whom we assigned, from which source, and what we could not do. `settled` ends our interest in it.
 
@@ -203,7 +215,9 @@ class Incident:
     node operation holds back the close (datetime.max: until it says otherwise). `displaced`: its repository did not
     take it, so it is filed in the fallback repository until that issue is over. `new_since` is when it last began to fire
     while it had no issue. `rolled_into` is the incident of the rollup issue that stands in for its own until `split_at`;
-    `rolled_told`: that one knows. `stories` are entries of node operations that no comment has told yet.
+    `rolled_told`: that one knows. `stories` are entries of node operations that no comment has told yet. `settled_by` is
+    the digest of the delivery that the incident says the same as: that one again, whenever, would change nothing. `left` is
+    an open issue elsewhere, to be closed once this one's is there.
     """
 
     id: str
@@ -240,6 +254,8 @@ class Incident:
     split_at: datetime | None = None
     stories: tuple[TimelineEntry, ...] = ()
     stories_dropped: int = 0
+    settled_by: str = ""
+    left: LeftIssue | None = None
     attempts: int = 0
     retry_at: datetime | None = None
     dead_reason: str | None = None

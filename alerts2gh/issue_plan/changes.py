@@ -53,6 +53,7 @@ def start_anew(incident: Incident, ended: str) -> Incident:
         suppressed_members=(),
         flapping_label=False,
         displaced=False,
+        settled_by="",
     )
 
 

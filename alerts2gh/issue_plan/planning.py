@@ -59,6 +59,8 @@ def _after_unknown(intent: Intent, recovery: Recovery, now: datetime) -> Step:
 
 
 def _by_issue(incident: Incident, block_hash: str, now: datetime) -> Step:
+    if incident.left and (incident.issue or not incident.is_firing):
+        return Step(Action.LEAVE, Reason.MOVED_AWAY)
     if incident.issue is None:
         if not incident.is_firing:
             return Step(Action.NOTHING, Reason.NEVER_FIRED)

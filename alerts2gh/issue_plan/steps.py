@@ -27,6 +27,7 @@ class Action(StrEnum):
     UNLABEL = "unlabel"
     ROLL_UP = "roll_up"
     TELL_ROLLUP = "tell_rollup"
+    LEAVE = "leave"
 
 
 class Reason(StrEnum):
@@ -66,6 +67,7 @@ class Reason(StrEnum):
     FLAPPING_OVER = "flapping_over"
     UP_TO_DATE = "up_to_date"
     CLOSED_AND_RESOLVED = "closed_and_resolved"
+    MOVED_AWAY = "moved_away"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ PRIORITY = {
     Action.LOOK: 0,
     Action.REOPEN: 1,
     Action.CLOSE: 2,
+    Action.LEAVE: 2,
     Action.ASSIGN: 3,
     Action.COMMENT: 4,
     Action.LABEL: 5,

@@ -58,6 +58,15 @@ class OpenIncident:
     target: Target
 
 
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A stored part, as it is recognised when it comes again; `digest` is that of DeliveryPart."""
+
+    incident_id: str
+    label_key: str
+    digest: str
+
+
 class Ending(StrEnum):
     """How one firing of an alert ended."""
 
@@ -116,8 +125,18 @@ class Store(Protocol):
     Raises TemporaryError when the database is full, locked or gone.
     """
 
-    def accept(self, parts: Sequence[DeliveryPart]) -> None:
-        """Commit the parts of one webhook, all or none. Many callers' commits may share one fsync."""
+    def accept(self, parts: Sequence[DeliveryPart]) -> tuple[Repeat, ...]:
+        """Commit the parts of one webhook, all or none. Many callers' commits may share one fsync.
+
+        What it returns is for `is_known`, should the same come again.
+        """
+        ...
+
+    def is_known(self, repeats: Sequence[Repeat]) -> bool:
+        """Whether these parts, taken once more now, would change nothing: what they say is durable and folded.
+
+        False also where that is not certain.
+        """
         ...
 
     def backlog(self) -> int:

@@ -90,7 +90,7 @@ class Renderer:
     def new_body(self, incident: Incident, token: str | None = None) -> str:
         """Write the body of a new issue; its first line is the incident's marker."""
         markers = [id_marker(incident.id)] + ([token_marker(token)] if token else [])
-        return "\n".join([*markers, BEGIN, self._block(incident, BLOCK_LIMIT), END])
+        return "\n".join([*markers, BEGIN, self.whole_block(incident), END])
 
     def body_with_block(self, old_body: str, incident: Incident) -> str | None:
         """Bring our block in a body up to date.
@@ -100,14 +100,17 @@ class Renderer:
         """
         old = frame(old_body, incident.id)
         room = BODY_LIMIT - utf16_length(old.filled(""))
-        block = self._block(incident, min(room, BLOCK_LIMIT), old.newline)
+        if room >= BLOCK_LIMIT and old.newline == "\n":
+            block = self.whole_block(incident)
+        else:
+            block = self._block(incident, min(room, BLOCK_LIMIT), old.newline)
         if not block:
             return None
         return None if old.complete and old.block == block else old.filled(block)
 
     def block_hash(self, incident: Incident) -> str:
         """Name the text that the block would have: equal hashes, equal text (32 hex characters)."""
-        text = self._block(incident, BLOCK_LIMIT)
+        text = self.whole_block(incident)
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
     def comment(
@@ -130,6 +133,10 @@ class Renderer:
             return title or _NAMELESS
 
         return self._with_fallback(incident.disposition.templates.title, self._title, write)
+
+    def whole_block(self, incident: Incident) -> str:
+        """Write our block with all the room there is: what `new_body` frames and `block_hash` names."""
+        return self._block(incident, BLOCK_LIMIT)
 
     def _block(self, incident: Incident, room: int, newline: str = "\n") -> str:
         """Our block in at most `room` UTF-16 units, counted with `newline`; empty when nothing fits."""

@@ -25,7 +25,7 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> int | None:
-        return None if value is None else (value - _EPOCH) // _MICROSECOND
+        return None if value is None else as_microseconds(value)
 
     def process_result_value(self, value: int | None, _dialect: Dialect) -> datetime | None:
         return None if value is None else _EPOCH + value * _MICROSECOND
@@ -41,12 +41,22 @@ class Words(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, _dialect: Dialect) -> str | None:
-        return None if value is None else _UNSAFE.sub(_escape, value)
+        return None if value is None else as_storable(value)
 
     def process_result_value(self, value: str | None, _dialect: Dialect) -> str | None:
         if value is None or "\\" not in value:
             return value
         return _ESCAPED.sub(_unescape, value)
+
+
+def as_microseconds(value: datetime) -> int:
+    """What an `Instant` column holds."""
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def as_storable(text: str) -> str:
+    """What a `Words` column holds."""
+    return _UNSAFE.sub(_escape, text)
 
 
 def _escape(found: re.Match[str]) -> str:

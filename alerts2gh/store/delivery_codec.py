@@ -4,9 +4,10 @@ Each alert is a list in a fixed order. New fields go to the end; a reader skips 
 compressed: that takes less time than to make it durable as it is, and other threads go on meanwhile.
 """
 
+import hashlib
 import zlib
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from alerts2gh.incident import DeliveryPart
@@ -18,12 +19,33 @@ _STATUS = {status.value: status for status in AlertStatus}
 
 _LARGE = 32 * 1024
 _FAST = 1  # zlib's level; higher ones hardly make it smaller
+_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGEST_BYTES = 16
 
 
-def encode_part(part: DeliveryPart) -> bytes:
-    body = encode(
+@dataclass(frozen=True, slots=True)
+class EncodedPart:
+    """A part as it is stored, and the digest that it shares with all that differ in `received_at` only."""
+
+    body: bytes
+    digest: str
+
+
+def encode_part(part: DeliveryPart) -> EncodedPart:
+    content = _content(part)
+    digest = hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
+    body = b'%b,"received_at":"%b","digest":"%b"}' % (
+        content[:-1],
+        part.received_at.isoformat().encode(),
+        digest.encode(),
+    )
+    return EncodedPart(zlib.compress(body, _FAST) if len(body) > _LARGE else body, digest)
+
+
+def _content(part: DeliveryPart) -> bytes:
+    return encode(
         {
-            "part": replace(part, alerts=()),
+            "part": replace(part, alerts=(), received_at=_NO_TIME, digest=""),
             "alerts": [
                 [
                     each.status.value,
@@ -38,7 +60,6 @@ def encode_part(part: DeliveryPart) -> bytes:
             ],
         }
     )
-    return zlib.compress(body, _FAST) if len(body) > _LARGE else body
 
 
 def decode_part(body: bytes) -> DeliveryPart:
@@ -50,7 +71,12 @@ def decode_part(body: bytes) -> DeliveryPart:
     with reading(DeliveryPart):
         raw = from_json(body if body.startswith(b"{") else _expanded(body))
         part = decode_raw(DeliveryPart, raw["part"])
-        return replace(part, alerts=tuple([_alert(each) for each in raw["alerts"]]))
+        return replace(
+            part,
+            alerts=tuple([_alert(each) for each in raw["alerts"]]),
+            received_at=datetime.fromisoformat(raw["received_at"]),
+            digest=raw["digest"],
+        )
 
 
 def _expanded(body: bytes) -> bytes:

@@ -11,36 +11,36 @@ from concurrent.futures import TimeoutError as WaitedTooLongError
 from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import Condition, Thread
-from typing import Any
+from typing import Generic, TypeVar
 
 from chassis.errors import TemporaryError
 
-Row = dict[str, Any]
+R = TypeVar("R")
 
 _BATCH_BYTES = 16 * 1024 * 1024
 _PATIENCE = timedelta(seconds=30)  # longer than a sender waits; it will send again
 
 
 @dataclass(frozen=True, slots=True)
-class _Ticket:
-    rows: Sequence[Row]
+class _Ticket(Generic[R]):
+    rows: Sequence[R]
     size: int
     done: Future[None] = field(default_factory=Future)
 
 
-class Inbox:
+class Inbox(Generic[R]):
     """The queue and its one writer thread."""
 
-    def __init__(self, write: Callable[[Sequence[Row]], None]) -> None:
+    def __init__(self, write: Callable[[Sequence[R]], None]) -> None:
         """`write` commits rows, all or none, and raises if it could not."""
         self._write = write
-        self._waiting: deque[_Ticket] = deque()
+        self._waiting: deque[_Ticket[R]] = deque()
         self._changed = Condition()
         self._closed = False
         self._thread = Thread(target=self._run, name="store-inbox", daemon=True)
         self._thread.start()
 
-    def commit(self, rows: Sequence[Row], size: int) -> None:
+    def commit(self, rows: Sequence[R], size: int) -> None:
         """Return once `rows` (of `size` bytes) are durable.
 
         Raises:
@@ -77,10 +77,10 @@ class Inbox:
                 for ticket in batch:
                     ticket.done.set_result(None)
 
-    def _next_batch(self) -> list[_Ticket]:
+    def _next_batch(self) -> list[_Ticket[R]]:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
-            batch: list[_Ticket] = []
+            batch: list[_Ticket[R]] = []
             size = 0
             while self._waiting and (not batch or size + self._waiting[0].size <= _BATCH_BYTES):
                 batch.append(self._waiting.popleft())

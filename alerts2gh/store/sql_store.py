@@ -16,15 +16,16 @@ from alerts2gh.ports import (
     Lease,
     OpenIncident,
     Refusal,
+    Repeat,
     TimelineRow,
 )
-from alerts2gh.store import episodes, incident_rows, new_incidents, records, timeline, work
+from alerts2gh.store import episodes, incident_rows, new_incidents, records, repeats, timeline, work
 from alerts2gh.store.backlog import Backlog
-from alerts2gh.store.delivery_codec import encode_part
 from alerts2gh.store.engines import Connections
 from alerts2gh.store.filed import FiledIncidents
-from alerts2gh.store.inbox import Inbox, Row
+from alerts2gh.store.inbox import Inbox
 from alerts2gh.store.incident_rows import IncidentState
+from alerts2gh.store.new_parts import NewPart, insert_parts, new_part
 from alerts2gh.store.schema import deliveries, incidents
 from chassis.contracts import TimelineEntry
 from chassis.errors import TemporaryError
@@ -50,28 +51,55 @@ class SQLStore:
         self._held = held
         self._backlog = Backlog(self._count_parts, shared=connections.shared)
         self._filed = None if connections.shared else FiledIncidents(self._read_filed())
+        self._settled = repeats.Settled(self._read_waiting())
         self._inbox = Inbox(self._write_parts)
 
-    def accept(self, parts: Sequence[DeliveryPart]) -> None:
+    def accept(self, parts: Sequence[DeliveryPart]) -> tuple[Repeat, ...]:
         """Commit the parts of one webhook, all or none; the commit is shared with other callers.
 
         Raises:
             TemporaryError: They are not stored, or the backlog is full.
         """
         if not parts:
-            return
+            return ()
         if self._backlog.value() + len(parts) > self._max_backlog:
             raise TemporaryError(
                 f"{self._max_backlog} deliveries wait already (database.max_backlog)",
                 retry_after=_FULL_RETRY,
             )
-        rows = [_delivery_row(part) for part in parts]
-        self._inbox.commit(rows, sum(len(row["body"]) for row in rows))
+        new = [new_part(part) for part in parts]
+        self._settled.coming(each.incident_id for each in new)
+        self._inbox.commit(new, sum(len(each.body) for each in new))
+        return tuple(
+            [
+                Repeat(each.incident_id, part.label_key, each.digest)
+                for each, part in zip(new, parts, strict=True)
+            ]
+        )
 
-    def _write_parts(self, rows: Sequence[Row]) -> None:
-        with self._connections.write("storing a delivery", first=True) as connection:
-            connection.execute(sa.insert(deliveries), rows)
-        self._backlog.add(len(rows))
+    def _write_parts(self, parts: Sequence[NewPart]) -> None:
+        try:
+            with self._connections.write("storing a delivery", first=True) as connection:
+                insert_parts(connection, parts)
+        except TemporaryError:
+            self._settled.failed(each.incident_id for each in parts)
+            raise
+        self._backlog.add(len(parts))
+
+    def is_known(self, repeated: Sequence[Repeat]) -> bool:
+        versions = self._settled.versions(repeated)
+        if versions is None:
+            return False
+        if self._filed is not None:
+            return self._settled.are_folded(versions) and all(
+                each.id in versions for each in self._filed.find(r.label_key for r in repeated)
+            )
+        with self._connections.read("looking for news") as connection:
+            return repeats.still_stand(connection, repeated, versions)
+
+    def _read_waiting(self) -> Mapping[str, int]:
+        with self._connections.read("counting deliveries") as connection:
+            return repeats.waiting_parts(connection)
 
     def _count_parts(self) -> int:
         with self._connections.read("counting deliveries") as connection:
@@ -153,6 +181,7 @@ class SQLStore:
                 was_closed=written.state_before is IncidentState.CLOSED,
             )
         self._backlog.add(-written.parts)
+        self._settled.saved(save.incident, written.parts)
         if self._filed is not None:
             target = save.incident.disposition.target
             place = OpenIncident(save.incident.id, save.incident.label_key, target)
@@ -238,7 +267,10 @@ class SQLStore:
         """
         with self._connections.write("dropping old incidents") as connection:
             episodes.forget(connection, before - episodes.KEPT)
-            return records.prune(connection, before)
+            dropped = records.prune(connection, before)
+        if dropped:
+            self._settled.forget()
+        return dropped
 
     def add_timeline(self, entries: Sequence[TimelineEntry], now: datetime) -> int:
         """Keep entries of the remediator, all or none; those told before are left out. How many were new."""
@@ -259,12 +291,3 @@ class SQLStore:
         """Write what has been handed in, then give everything back. More than once is fine."""
         self._inbox.close()
         self._held()
-
-
-def _delivery_row(part: DeliveryPart) -> Row:
-    return {
-        "incident_id": part.incident_id,
-        "target_key": part.disposition.target.key,
-        "received_at": part.received_at,
-        "body": encode_part(part),
-    }

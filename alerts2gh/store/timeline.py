@@ -56,6 +56,8 @@ def _link(connection: Connection, timeline_id: int, entry: TimelineEntry) -> Non
 
 def adopt(connection: Connection, changed: Sequence[Mapping[str, Any]]) -> None:
     """Link entries that waited for alerts which have just become members."""
+    if not changed:
+        return
     if connection.scalar(sa.select(timeline.c.id).limit(1)) is None:
         return
     starts = {row["fingerprint"]: row for row in changed}

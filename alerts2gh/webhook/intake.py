@@ -7,6 +7,7 @@ change; 503 for what may work soon. Never 429: Alertmanager does not retry it.
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -26,6 +27,7 @@ from alerts2gh.incident import (
 from alerts2gh.metrics import WebhookMetrics
 from alerts2gh.ports import Refusal, Store
 from alerts2gh.routing import Routed, Router, Unrouted, keep_filed_targets
+from alerts2gh.webhook.repeats import Remembered, Repeats, name_of
 from chassis.alertmanager import (
     Alert,
     AlertStatus,
@@ -42,7 +44,10 @@ _TELL_REFUSALS_EVERY = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class Intake:
-    """From the bytes of a webhook to a durable delivery. `router` gives the one of the present configuration."""
+    """From the bytes of a webhook to a durable delivery. `router` gives the one of the present configuration.
+
+    `serving` is entered while a webhook is handled.
+    """
 
     store: Store
     router: Callable[[], Router]
@@ -52,39 +57,54 @@ class Intake:
     clock: Callable[[], datetime]
     metrics: WebhookMetrics
     log: FilteringBoundLogger
+    serving: Callable[[], AbstractContextManager[None]] = nullcontext
+    _repeats: Repeats = field(default_factory=Repeats)
     _told: dict[str, datetime] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, body: bytes, query: Mapping[str, Sequence[str]]) -> int:
         """Commit a webhook; the number of incidents it belongs to.
 
+        One that repeats what is durable and folded already is taken without a commit.
         Alerts without a place in a webhook whose others have one are counted and told like a refused webhook.
 
         Raises:
             RequestRefused: This delivery can never be taken; it has been counted and told.
             TemporaryError: The store cannot take it now.
         """
-        now = self.clock()
+        now, router = self.clock(), self.router()
+        name = name_of(body, query)
+        known = self._repeats.find(name, router)
+        if known is not None and self.store.is_known(known.repeats):
+            self._count(known.alerts, now)
+            return len(known.repeats)
         try:
             webhook = parse_webhook(body)
         except WebhookError as error:
             raise self._refused(error.problem.value, str(error), now) from error
-        routed = self.router().route(webhook, now, query)
+        routed = router.route(webhook, now, query)
         if isinstance(routed, Unrouted):
             raise self._refused(routed.reason.value, routed.text, now)
-        return self._accept(webhook, routed, now)
+        committed = self._commit(webhook, routed, router, now)
+        if not routed.refused:  # else it has to be told each time
+            self._repeats.remember(name, committed)
+        return len(committed.repeats)
 
-    def _accept(self, webhook: Webhook, routed: Routed, now: datetime) -> int:
-        parts = _where_filed(routed.parts, self.store)
-        self.store.accept(parts)
-        seconds = (self.clock() - now).total_seconds()
-        self.metrics.accepted(Counter(a.status.value for a in webhook.alerts), seconds)
+    def _commit(
+        self, webhook: Webhook, routed: Routed, router: Router, now: datetime
+    ) -> Remembered:
+        repeats = self.store.accept(_where_filed(routed.parts, self.store))
+        alerts = Counter([alert.status.value for alert in webhook.alerts])
+        self._count(alerts, now)
         for refused in routed.refused:
             self.metrics.refused(refused.reason.value)
             self._tell(refused.reason.value, refused.text, now)
         self.poke()
-        self.log.debug("webhook_accepted", receiver=webhook.receiver, parts=len(parts))
-        return len(parts)
+        self.log.debug("webhook_accepted", receiver=webhook.receiver, parts=len(repeats))
+        return Remembered(router, repeats, alerts)
+
+    def _count(self, alerts: Mapping[str, int], since: datetime) -> None:
+        self.metrics.accepted(alerts, (self.clock() - since).total_seconds())
 
     def _refused(self, reason: str, text: str, now: datetime) -> RequestRefused:
         self.metrics.refused(reason)
@@ -168,8 +188,9 @@ def install_webhook(app: Flask, intake: Intake, max_body_bytes: int) -> None:
 
     @routes.post("/v1/webhook")
     def webhook() -> Response:
-        query = {name: request.args.getlist(name) for name in request.args}
-        incidents = intake.take(request.get_data(cache=False), query)
+        with intake.serving():
+            query = {name: request.args.getlist(name) for name in request.args}
+            incidents = intake.take(request.get_data(cache=False), query)
         return jsonify({"status": "accepted", "incidents": incidents})
 
     @routes.after_request

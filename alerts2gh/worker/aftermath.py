@@ -52,9 +52,16 @@ def after_failure(
     answer: Answer[object],
     recovery: Recovery,
     now: datetime,
+    *,
+    can_move: bool = True,
 ) -> Aftermath:
-    """Decide what a failed request means. `kind` is None for reads. The budget has been taught already."""
+    """Decide what a failed request means. `kind` is None for reads. The budget has been taught already.
+
+    `can_move` is whether there is another repository to file the incident in.
+    """
     course = _course(incident, kind, answer)
+    if answer.outcome is Outcome.LOCKED and incident.issue and incident.is_firing and can_move:
+        course = Course.FALL_BACK  # an issue that tells nobody of what comes is none
     if course is Course.CLEAR_UP and incident.intent:
         unknown = replace(incident.intent, unknown_since=now)
         return Aftermath(course, replace(incident, intent=unknown), now + recovery.look_after[0])

@@ -14,7 +14,7 @@ from alerts2gh.incident import (
     fold,
     new_incident,
 )
-from alerts2gh.issue_plan import REFUSING_REASONS, damp
+from alerts2gh.issue_plan import REFUSING_REASONS, Step, damp
 from alerts2gh.node_operations import with_entries
 from alerts2gh.ports import TimelineRow, TrackedIssue
 from alerts2gh.storm import tidied
@@ -59,6 +59,8 @@ def fold_all(
     already, so what came after it is kept.
     """
     for _, part in parts:
+        if incident is not None and part.digest and part.digest == incident.settled_by:
+            continue
         incident = fold(incident or new_incident(part), part).incident
     if incident is None:
         return None
@@ -76,6 +78,14 @@ def take_entries(case: Case, rows: Sequence[TimelineRow], now: datetime) -> None
             case.incident, [row.entry for row in rows], [row.entry for row in unseen], now
         )
         case.entries_seen = tuple(row.id for row in unseen)
+
+
+def issue_of(case: Case, step: Step) -> Issue:
+    """The issue that the step is about."""
+    issue = case.incident.issue
+    if issue is None:
+        raise ValueError(f"{step.action} needs an issue; incident {case.incident.id} has none")
+    return issue
 
 
 def issue_from(tracked: TrackedIssue, before: Issue | None, our_login: str, now: datetime) -> Issue:

@@ -22,8 +22,9 @@ from alerts2gh.issue_plan import (
 )
 from alerts2gh.ports import Answer, Outcome, Tracker
 from alerts2gh.worker import effects
-from alerts2gh.worker.case import Case, fold_all, issue_from, take_entries
+from alerts2gh.worker.case import Case, fold_all, issue_from, issue_of, take_entries
 from alerts2gh.worker.desk import Desk, Worked
+from alerts2gh.worker.leaving import left_behind, without_left
 from alerts2gh.worker.mishaps import Mishaps
 from alerts2gh.worker.storms import Storms
 
@@ -37,6 +38,7 @@ _WRITES = {
     Action.LABEL: IntentAction.EDIT,
     Action.UNLABEL: IntentAction.EDIT,
     Action.ASSIGN: IntentAction.ASSIGN,
+    Action.LEAVE: IntentAction.CLOSE,
 }
 _ASK_NOBODY = (Action.NOTHING, Action.SLEEP)
 _MOST_STEPS = 12
@@ -66,7 +68,7 @@ class Clerk:
         return _LAST if case is None else PRIORITY.get(self._plan(case, now).action, _LAST)
 
     def settle(self, incident_id: str) -> int | None:
-        """Fold what has come and save it, if GitHub need not be told; else say how urgent that is, 0 is first."""
+        """Fold what has come and save it. None if GitHub need not be told; else how urgent that is, 0 is first."""
         now = self._desk.clock()
         case = self._open(incident_id, now)
         if case is None:
@@ -75,6 +77,8 @@ class Clerk:
         if step.action in _ASK_NOBODY and case.target.credential in self._desk.trackers:
             self._desk.saved(case, step, step.at)
             return None
+        if case.folded:
+            self._desk.save(case, now)  # until its turn comes, what repeats this is known
         return PRIORITY.get(step.action, _LAST)
 
     def foresee(self, incident: Incident) -> Step:
@@ -100,12 +104,14 @@ class Clerk:
 
     def _open(self, incident_id: str, now: datetime) -> Case | None:
         """The incident with everything that waits for it folded in."""
+        self._desk.give_way()
         case = fold_all(*self._desk.store.load(incident_id), now)
         if case is not None:
             take_entries(case, self._desk.store.timeline_of(incident_id), now)
         return case
 
     def _plan(self, case: Case, now: datetime) -> Step:
+        self._desk.give_way()
         block_hash = self._desk.renderer.block_hash(case.incident)
         step = next_step(case.incident, self._desk.recovery, block_hash, now)
         return self._storms.instead_of(step, case)
@@ -146,12 +152,11 @@ class Clerk:
         if case.fresh is not None:
             return False
         if step.action is Action.ASSIGN:
-            issue = _issue_of(case, step)
+            issue = issue_of(case, step)
             return now - (issue.seen_at or issue.created_at) > _ASSIGN_UNSEEN
         return step.action in WRITES_TO_EXISTING
 
     # Reads, and steps that only remember.
-
     def _look(self, case: Case, step: Step, now: datetime) -> Worked | None:
         answer = self._desk.looker.look(case, self._desk.tracker(case), now)
         if answer.outcome is not Outcome.DONE:
@@ -168,7 +173,7 @@ class Clerk:
         return None
 
     def _observe(self, case: Case, step: Step, now: datetime) -> Worked | None:
-        issue = _issue_of(case, step)
+        issue = issue_of(case, step)
         tracker = self._desk.tracker(case)
         login = self._desk.looker.login(tracker)
         if login.value is None:
@@ -203,9 +208,10 @@ class Clerk:
     def _effect(self, case: Case, step: Step, now: datetime) -> effects.Effect | Worked | None:
         """Make the write ready; None when it turned out to be needless, Worked when it cannot be made now."""
         desk, tracker = self._desk, self._desk.tracker(case)
-        if step.action is Action.CREATE:
-            return self._creation(case, step, tracker, now)
-        issue = _issue_of(case, step)
+        if step.action in (Action.CREATE, Action.LEAVE):
+            make = self._creation if step.action is Action.CREATE else self._leaving
+            return make(case, step, now)
+        issue = issue_of(case, step)
         if step.action is Action.ASSIGN:
             assigning = desk.assigner.effect(case, tracker, now)
             if isinstance(assigning, Answer):
@@ -219,7 +225,18 @@ class Clerk:
             return effects.label(case, hands, issue, step.action)
         return self._patch(case, step, hands, issue)
 
+    def _leaving(self, case: Case, step: Step, now: datetime) -> effects.Effect | Worked | None:
+        left = case.incident.left
+        tracker = self._desk.trackers.get(left.target.credential) if left else None
+        found = left_behind(case.incident, tracker) if tracker else None
+        if isinstance(found, Answer):
+            return self._mishaps.failed(case, step, found, now)
+        if found is None:  # closed already, or nobody can close it any more
+            case.incident = without_left(case.incident)
+        return found
+
     def _hands(self, tracker: Tracker) -> effects.Hands:
+        self._desk.give_way()  # what hands make is rendered
         login = self._desk.looker.login(tracker).value or ""
         return effects.Hands(tracker, self._desk.renderer, login)
 
@@ -234,9 +251,8 @@ class Clerk:
             case.incident = replace(case.incident, issue=replace(issue, block_hash=block_hash))
         return effect
 
-    def _creation(
-        self, case: Case, step: Step, tracker: Tracker, now: datetime
-    ) -> effects.Effect | Worked | None:
+    def _creation(self, case: Case, step: Step, now: datetime) -> effects.Effect | Worked | None:
+        tracker = self._desk.tracker(case)
         answer = self._desk.looker.adopt(case, tracker, now)
         if answer.outcome is not Outcome.DONE:
             # A repository that cannot be listed is one where no issue can be made.
@@ -278,14 +294,7 @@ class Clerk:
         return desk.saved(case, step, after, again=True)
 
     def _note_intent(self, case: Case, effect: effects.Effect, now: datetime) -> None:
-        """Commit what is about to be done. Without this line a crash makes a second issue; a test shows it."""
+        """Commit what is about to be done. Without it a crash makes a second issue; a test shows it."""
         intent = Intent(effect.kind, effect.token, now, covers=effect.covers, tells=effect.tells)
         case.incident = replace(case.incident, intent=intent)
         self._desk.save(case, now)
-
-
-def _issue_of(case: Case, step: Step) -> Issue:
-    issue = case.incident.issue
-    if issue is None:
-        raise ValueError(f"{step.action} needs an issue; incident {case.incident.id} has none")
-    return issue

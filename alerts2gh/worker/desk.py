@@ -28,9 +28,16 @@ class Worked:
     blocked: bool = False
 
 
+def _go_on() -> None:
+    """For where nobody else is in a hurry."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What a clerk works with. `trackers` is keyed by the credential's name; `fallback` takes what others refuse."""
+    """What a clerk works with. `trackers` is keyed by the credential's name; `fallback` takes what others refuse.
+
+    `give_way` is called between steps that compute, while nothing is held.
+    """
 
     store: Store
     trackers: Mapping[str, Tracker]
@@ -45,12 +52,14 @@ class Desk:
     log: FilteringBoundLogger
     clock: Callable[[], datetime]
     owner: str
+    give_way: Callable[[], None] = _go_on
 
     def tracker(self, case: Case) -> Tracker:
         return self.trackers[case.target.credential]
 
     def save(self, case: Case, wake_at: datetime | None) -> None:
         """Commit the incident and the parts folded into it."""
+        self.give_way()
         case.incident = self.store.save(
             case.incident,
             folded=case.folded,

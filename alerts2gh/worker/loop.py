@@ -26,6 +26,8 @@ _BUSY = timedelta(milliseconds=100)
 """So long after a webhook the next one is likely under way."""
 _REST = 4
 """How many times as long as they computed the threads rest then: together they take a fifth of the time."""
+_AHEAD = 10
+"""How many incidents more are folded in the turn of one that needs GitHub at once, in a storm of them."""
 
 T = TypeVar("T")
 
@@ -210,15 +212,22 @@ class _TargetTurn:
     def _most_urgent_first(self, ids: Sequence[str]) -> Iterator[tuple[int, str]]:
         """The incidents that need GitHub, with their priority; the others are done with on the way.
 
-        What nothing can precede is not kept waiting until all are known.
+        What nothing can precede is not kept waiting until all are known, only until the next few are.
         """
+        urgent: list[str] = []
         later: list[tuple[int, str]] = []
+        ahead = 0
         for incident_id in ids:
+            ahead += incident_id not in self._priorities
             priority = self._priority(incident_id)
             if priority == 0:
-                yield priority, incident_id
+                urgent.append(incident_id)
             elif priority is not None:
                 later.append((priority, incident_id))
+            if urgent and ahead >= _AHEAD:
+                yield from ((0, each) for each in urgent)
+                urgent, ahead = [], 0
+        yield from ((0, each) for each in urgent)
         yield from sorted(later, key=itemgetter(0))
 
     def _priority(self, incident_id: str) -> int | None:
@@ -230,11 +239,15 @@ class _TargetTurn:
         return self._priorities[incident_id]
 
     def _work(self, incident_id: str) -> Worked | None:
+        """Rests afterwards, which folding does not: what is folded makes the webhooks that repeat it cheap."""
         self._priorities.pop(incident_id, None)
-        return self._guarded(incident_id, self._clerk().work)
+        computed = time.thread_time()
+        try:
+            return self._guarded(incident_id, self._clerk().work)
+        finally:
+            self._give_way(timedelta(seconds=time.thread_time() - computed))
 
     def _guarded(self, incident_id: str, handle: Callable[[str], T | None]) -> T | None:
-        computed = time.thread_time()
         try:
             return handle(incident_id)
         except StoreConflictError:
@@ -246,6 +259,4 @@ class _TargetTurn:
             self._metrics.surprise("worker")
             self._log.exception("incident_failed", incident=incident_id)
             self._penalties[incident_id] = self._clock() + _AFTER_A_SURPRISE
-        finally:
-            self._give_way(timedelta(seconds=time.thread_time() - computed))
         return None

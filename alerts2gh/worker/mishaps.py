@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from alerts2gh.incident import Incident, IntentAction
+from alerts2gh.incident import Incident, IntentAction, LeftIssue
 from alerts2gh.issue_plan import Step, start_anew
 from alerts2gh.ports import Answer, Outcome
 from alerts2gh.worker.aftermath import MAY_PASS, Aftermath, Course, after_failure
@@ -38,7 +38,9 @@ class Mishaps:
         `give_up` is given for a write that nothing depends on: what to record when GitHub never takes it.
         """
         self._learn(case, answer, now)
-        aftermath = after_failure(case.incident, kind, answer, self._desk.recovery, now)
+        aftermath = after_failure(
+            case.incident, kind, answer, self._desk.recovery, now, can_move=self._elsewhere(case)
+        )
         if give_up is not None and answer.outcome not in MAY_PASS:
             left_out = replace(give_up(case.incident), intent=None, attempts=0, retry_at=None)
             aftermath = Aftermath(Course.SKIP, left_out, now)
@@ -51,6 +53,11 @@ class Mishaps:
             return self._desk.blocked(case, step, aftermath.wake_at)
         again = aftermath.course is Course.SKIP
         return self._desk.saved(case, step, aftermath.wake_at, again=again)
+
+    def _elsewhere(self, case: Case) -> bool:
+        fallback = self._desk.fallback
+        here = case.incident.disposition.target.full_name
+        return fallback is not None and fallback.full_name.lower() != here.lower()
 
     def _learn(self, case: Case, answer: Answer[object], now: datetime) -> None:
         credential = case.target.credential
@@ -81,11 +88,13 @@ class Mishaps:
     def _fall_back(self, case: Case, step: Step, answer: Answer[object], now: datetime) -> Worked:
         """File it where the admin will see it, and keep a dead letter that says why."""
         fallback = self._desk.fallback
-        target = case.incident.disposition.target
-        if fallback is None or fallback.full_name.lower() == target.full_name.lower():
+        target, issue = case.incident.disposition.target, case.incident.issue
+        if fallback is None or not self._elsewhere(case):
             return self._bury(case, step, answer, now)
         self._record_dead(case, answer, now)
         moved = start_anew(case.incident, f"{target.full_name}: {answer.outcome.value}")
+        if answer.outcome is Outcome.LOCKED and issue is not None:
+            moved = replace(moved, left=LeftIssue(case.target, issue.number))
         disposition = replace(moved.disposition, target=fallback)
         case.incident = replace(moved, disposition=disposition, displaced=True)
         case.fresh = None

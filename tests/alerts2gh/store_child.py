@@ -13,7 +13,8 @@ from threading import Thread
 
 from alerts2gh.config import Database
 from alerts2gh.store import SQLStore, open_store
-from alerts2gh.store.inbox import Inbox, Row
+from alerts2gh.store.inbox import Inbox
+from alerts2gh.store.new_parts import NewPart
 from tests.alerts2gh.store_builders import NOW, a_part, an_alert
 
 
@@ -23,7 +24,7 @@ def accept_forever(store: SQLStore, first: int) -> None:
         os.write(1, f"{n}\n".encode())
 
 
-def _only_queue(_inbox: Inbox, _rows: Sequence[Row], _size: int) -> None:
+def _only_queue(_inbox: Inbox[NewPart], _rows: Sequence[NewPart], _size: int) -> None:
     return None
 
 

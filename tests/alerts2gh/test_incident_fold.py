@@ -2,13 +2,24 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerts2gh.incident import FoldReason, IssueState, Target, fold, incident_id, new_incident
-from chassis.alertmanager import AlertStatus
+from alerts2gh.incident import (
+    DeliveryPart,
+    FoldReason,
+    Intent,
+    IntentAction,
+    IssueState,
+    Target,
+    fold,
+    incident_id,
+    new_incident,
+)
+from chassis.alertmanager import Alert, AlertStatus
 from tests.alerts2gh.builders import (
     NOW,
     TARGET,
@@ -206,3 +217,62 @@ def test_resolved_since_is_when_the_last_member_resolved() -> None:
     assert (
         fold(incident, a_part(again, received_at=NOW + minutes(6))).incident.resolved_since is None
     )
+
+
+SETTLED = "d"
+
+
+def settled(*before: Alert, part: DeliveryPart, **incident: Any) -> str:
+    """What an incident is settled by after `before`, a minute ago, and then `part`."""
+    earlier = an_incident(**incident)
+    if before:
+        earlier = fold(earlier, a_part(*before, received_at=NOW - minutes(1))).incident
+    return fold(earlier, replace(part, digest=SETTLED)).incident.settled_by
+
+
+def test_a_delivery_settles_the_incident_that_says_the_same_after_it() -> None:
+    both = a_part(an_alert("gpu-n1"), an_alert("gpu-n2", firing=False))
+
+    assert settled(part=both) == SETTLED
+    assert settled(*both.alerts, part=both) == SETTLED
+
+
+def test_a_firing_that_is_taken_for_a_late_one_settles_nothing_since_it_may_be_news_later() -> None:
+    assert settled(an_alert(firing=False), part=a_part(an_alert())) == ""
+
+
+def test_an_alert_twice_in_a_delivery_settles_nothing() -> None:
+    assert settled(part=a_part(an_alert(), an_alert(firing=False))) == ""
+
+
+def test_routes_that_file_elsewhere_settle_it_only_while_there_is_an_issue() -> None:
+    moved = replace(a_disposition(), target=Target("main", "acme", "elsewhere"))
+    part = a_part(an_alert(), disposition=moved)
+    intent = Intent(IntentAction.CREATE, "token", NOW)
+
+    assert settled(part=part, issue=an_issue()) == SETTLED
+    assert settled(part=part, displaced=True) == SETTLED
+    assert settled(part=part, intent=intent) == ""
+
+
+def test_a_delivery_of_unknown_content_settles_nothing() -> None:
+    assert fold(an_incident(), a_part(an_alert())).incident.settled_by == ""
+
+
+@given(deliveries, deliveries, st.integers(0, 600))
+def test_what_settles_an_incident_changes_nothing_however_much_later_it_comes_again(
+    before: list[tuple[str, bool, int]], last: list[tuple[str, bool, int]], later: int
+) -> None:
+    def alerts(events: list[tuple[str, bool, int]]) -> list[Alert]:
+        return [an_alert(n, firing=f, starts_at=NOW + minutes(10 * e)) for n, f, e in events]
+
+    incident = new_incident(a_part())
+    for alert in alerts(before):
+        incident = fold(incident, a_part(alert)).incident
+    part = replace(a_part(*alerts(last)), digest=SETTLED)
+    once = fold(incident, part).incident
+
+    again = fold(once, replace(part, received_at=NOW + minutes(later))).incident
+
+    if once.settled_by:
+        assert replace(again, last_delivery_at=once.last_delivery_at) == once

@@ -366,16 +366,80 @@ def test_an_issue_that_cannot_be_seen_for_a_moment_is_not_taken_for_deleted(worl
     assert "gpu-n2" in (world.issue().body or "")
 
 
-def test_a_locked_issue_is_edited_without_comments(world: World) -> None:
-    fire(world)
+def lock(world: World) -> None:
+    """As for a credential that may not write to the repository; one that may comments all the same."""
     world.human.lock(HOME, 1)
     world.github.state.faults.add(
-        refusal("POST", "/comments$", message="Unable to create comment because issue is locked.")
+        refusal(
+            "POST",
+            f"{HOME}/issues/1/comments$",
+            status=403,
+            message="Unable to create comment because issue is locked.",
+        )
     )
+
+
+def test_an_issue_that_is_locked_while_it_fires_goes_on_in_the_fallback_with_links_both_ways(
+    world: World,
+) -> None:
+    fire(world)
+    lock(world)
+    world.advance(3 * MINUTE)
+    fire(world, "gpu-n1", "gpu-n2")
+    assert (world.states(), world.states(FALLBACK)) == (["closed"], ["open"])
+    old, new = world.issue(), world.issue(1, FALLBACK)
+    assert f"/{FALLBACK}/issues/1" in (old.body or "")
+    assert f"/{HOME}/issues/1" in (new.body or "")
+    assert old.state_reason == "not_planned"
+    assert [letter.reason for letter in world.store.dead_letters()] == ["locked"]
+    resolve(world)
+    world.advance(QUIET)
+    assert (world.states(), world.states(FALLBACK)) == (["closed"], ["closed"])
+
+
+def test_a_persons_words_in_a_locked_issue_stay(world: World) -> None:
+    fire(world)
+    lock(world)
+    world.human.edit(HOME, 1, body=f"{world.issue().body}\nOurs, see the wiki.")
+    world.advance(3 * MINUTE)
+    fire(world, "gpu-n1", "gpu-n2")
+    assert (world.issue().body or "").endswith("\nOurs, see the wiki.")
+
+
+def test_a_locked_issue_that_cannot_be_closed_is_left_and_the_incident_goes_on(
+    world: World,
+) -> None:
+    fire(world)
+    lock(world)
+    world.github.state.faults.add(refusal("PATCH", f"{HOME}/issues/1$", status=403))
+    world.advance(3 * MINUTE)
+    fire(world, "gpu-n1", "gpu-n2")
+    assert (world.states(), world.states(FALLBACK)) == (["open"], ["open"])
+    resolve(world)
+    world.advance(QUIET)
+    assert world.states(FALLBACK) == ["closed"]
+
+
+def test_an_issue_that_is_locked_when_all_is_resolved_is_closed_without_a_comment(
+    world: World,
+) -> None:
+    fire(world)
+    lock(world)
     world.advance(3 * MINUTE)
     resolve(world)
     world.advance(QUIET)
-    assert world.states() == ["closed"]
+    assert (world.states(), world.states(FALLBACK)) == (["closed"], [])
+    assert world.comments() == []
+    assert world.store.dead_letters() == ()
+
+
+def test_without_a_fallback_a_locked_issue_is_kept_up_to_date_without_comments(make: Make) -> None:
+    world = make(fallback_repository=None)
+    fire(world)
+    lock(world)
+    world.advance(3 * MINUTE)
+    fire(world, "gpu-n1", "gpu-n2")
+    assert "gpu-n2" in (world.issue().body or "")
     assert world.comments() == []
     assert world.store.dead_letters() == ()
 

@@ -162,10 +162,11 @@ def test_a_full_disk_is_503_and_then_it_goes_on(tmp_path: Path, github: SandboxG
         pid = service.program.process.pid
         limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size // 2, limits[1]))
-        bulky = webhook(
-            *(alert(f"gpu-n{n}", annotations={"summary": "x" * 400}) for n in range(40))
+        bulky, *others = (
+            webhook(*(alert(f"gpu-n{n}", annotations={"summary": f"{k}" * 400}) for n in range(40)))
+            for k in range(1, 9)
         )
-        statuses = [service.post(bulky)[0] for _ in range(20)]
+        statuses = [service.post(each)[0] for each in (bulky, *others) * 3]
         assert statuses[-1] == 503
         assert service.running
         resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)

@@ -120,7 +120,7 @@ def test_every_field_of_an_incident_survives(seed: int) -> None:
 def test_every_field_of_a_delivery_survives(seed: int) -> None:
     part = Drawn(seed).value(DeliveryPart)
 
-    assert decode_part(encode_part(part)) == part
+    assert decode_part(encode_part(part).body) == part
 
 
 @without_deadline
@@ -128,7 +128,7 @@ def test_every_field_of_a_delivery_survives(seed: int) -> None:
 def test_any_text_survives(text: str) -> None:
     part = a_part("A", an_alert(labels={text: text}), labels={text: text})
 
-    assert decode_part(encode_part(part)) == part
+    assert decode_part(encode_part(part).body) == part
 
 
 def test_all_assignee_sources_survive() -> None:
@@ -141,7 +141,7 @@ def test_read_only_mappings_may_be_stored() -> None:
     labels = MappingProxyType({"a": "b"})
     part = a_part("A", an_alert(labels=labels), labels=labels)
 
-    assert decode_part(encode_part(part)).alerts[0].labels == {"a": "b"}
+    assert decode_part(encode_part(part).body).alerts[0].labels == {"a": "b"}
 
 
 def test_a_policy_in_the_cache_is_not_taken_for_another() -> None:
@@ -162,7 +162,7 @@ def test_fields_of_a_newer_version_are_skipped() -> None:
 
 def test_a_newer_versions_delivery_is_read() -> None:
     part = a_part()
-    raw = orjson.loads(encode_part(part))
+    raw = orjson.loads(encode_part(part).body)
     raw["new"] = raw["part"]["new"] = 1
     raw["alerts"][0].append("new")
 
@@ -194,4 +194,4 @@ def test_a_document_that_is_something_else_is_a_permanent_error(document: bytes)
 def test_a_time_is_kept_to_the_microsecond() -> None:
     alert = an_alert(starts_at=NOW, status=AlertStatus.RESOLVED, ends_at=NOW.replace(microsecond=1))
 
-    assert decode_part(encode_part(a_part("A", alert))).alerts == (alert,)
+    assert decode_part(encode_part(a_part("A", alert)).body).alerts == (alert,)

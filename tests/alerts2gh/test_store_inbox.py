@@ -14,9 +14,11 @@ from sqlalchemy import event
 from alerts2gh.config import Database
 from alerts2gh.incident import DeliveryPart
 from alerts2gh.store import SQLStore, open_store
-from alerts2gh.store.inbox import Inbox, Row
+from alerts2gh.store.inbox import Inbox
 from chassis.errors import TemporaryError
 from tests.alerts2gh.store_builders import NOW, TARGET, a_part, an_alert
+
+Row = dict[str, int]
 
 
 class Slow:
@@ -41,19 +43,19 @@ def slow() -> Slow:
 
 
 @pytest.fixture
-def inbox(slow: Slow) -> Iterator[Inbox]:
+def inbox(slow: Slow) -> Iterator[Inbox[Row]]:
     inbox = Inbox(slow)
     yield inbox
     slow.let_go.set()
     inbox.close()
 
 
-def wait_until_queued(inbox: Inbox, count: int) -> None:
+def wait_until_queued(inbox: Inbox[Row], count: int) -> None:
     with inbox._changed:
         assert inbox._changed.wait_for(lambda: len(inbox._waiting) >= count, 10)
 
 
-def test_what_queues_during_a_write_is_written_together(inbox: Inbox, slow: Slow) -> None:
+def test_what_queues_during_a_write_is_written_together(inbox: Inbox[Row], slow: Slow) -> None:
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(inbox.commit, [{"n": 0}], 1)
         assert slow.started.wait(10)
@@ -68,7 +70,7 @@ def test_what_queues_during_a_write_is_written_together(inbox: Inbox, slow: Slow
     assert sorted(slow.writes[1]) == [-3, -2, -1, 1, 2, 3]
 
 
-def test_a_write_is_not_larger_than_its_limit(inbox: Inbox, slow: Slow) -> None:
+def test_a_write_is_not_larger_than_its_limit(inbox: Inbox[Row], slow: Slow) -> None:
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(inbox.commit, [{"n": 0}], 1)
         assert slow.started.wait(10)
@@ -83,7 +85,7 @@ def test_a_write_is_not_larger_than_its_limit(inbox: Inbox, slow: Slow) -> None:
 
 @pytest.mark.parametrize("error", [TemporaryError("disk full"), MemoryError("disk full")])
 def test_a_failed_write_reaches_each_caller_and_the_next_is_written(
-    inbox: Inbox, slow: Slow, error: BaseException
+    inbox: Inbox[Row], slow: Slow, error: BaseException
 ) -> None:
     slow.error = error
     slow.let_go.set()
@@ -101,7 +103,7 @@ def test_a_failed_write_reaches_each_caller_and_the_next_is_written(
 
 
 def test_a_write_without_end_is_told_as_temporary(
-    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+    inbox: Inbox[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("alerts2gh.store.inbox._PATIENCE", timedelta(milliseconds=10))
 
@@ -109,7 +111,7 @@ def test_a_write_without_end_is_told_as_temporary(
         inbox.commit([{"n": 1}], 1)
 
 
-def test_closing_writes_what_has_queued(inbox: Inbox, slow: Slow) -> None:
+def test_closing_writes_what_has_queued(inbox: Inbox[Row], slow: Slow) -> None:
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(inbox.commit, [{"n": 0}], 1)
         assert slow.started.wait(10)
