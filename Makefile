@@ -34,7 +34,7 @@ bench: .venv/ready ## the benchmarks behind docs/performance.md (B=name picks on
 
 lock: .venv/ready ## pin requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --extra dev --extra postgres pyproject.toml -o requirements.lock
+		--no-header --extra dev --extra gpu --extra postgres pyproject.toml -o requirements.lock
 
 clean: ## remove the virtual environment and the caches
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info

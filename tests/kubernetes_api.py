@@ -1,18 +1,22 @@
 """A real Kubernetes API for tests: etcd and kube-apiserver on loopback, with certificates that nobody else knows.
 
-No controller, scheduler or kubelet runs, so nothing acts on what is stored. The programs are found as upstream's envtest
-finds them. It ends only what it started, the API before its database.
+No kubelet runs, and controllers and scheduler only when asked for, so nothing else acts on what is stored. The API can be
+killed, paused and started again. The programs are found as upstream's envtest finds them. It ends only what it started,
+the API before its database.
 """
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -29,6 +33,13 @@ HOW_TO_GET = (
 ADMINS = "system:masters"
 _DEFAULT_FOLDER = Path("/usr/local/kubebuilder/bin")
 _START_SECONDS = 60
+_AUDIT_POLICY, _AUDIT_LOG = "audit-policy.json", "audit.log"
+_CONTROLLERS = (
+    "*",
+    "-node-lifecycle-controller",  # would taint nodes that no kubelet speaks for
+    "-ttl-controller",  # would write to each new node at some moment
+    "-persistentvolume-attach-detach-controller",  # nothing here has volumes
+)
 
 
 def find(name: str) -> Path | None:
@@ -46,6 +57,16 @@ def missing(*names: str) -> str | None:
     return f"no {', '.join(absent)} here; {HOW_TO_GET}" if absent else None
 
 
+@dataclass(slots=True)
+class _Servers:
+    """The processes, replaced when one is started again."""
+
+    etcd_url: str
+    port: int
+    etcd: programs.Program
+    api: programs.Program | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class KubernetesAPI:
     """A running API server. `kubeconfig` is the administrator's."""
@@ -54,6 +75,66 @@ class KubernetesAPI:
     url: str
     authority: Authority
     kubeconfig: Path
+    _servers: _Servers
+
+    def kill(self) -> None:
+        """End the API server as a crash would; what it stored stays."""
+        api = self._running()
+        api.process.kill()
+        api.process.wait()
+
+    def pause(self) -> None:
+        """Let it stop in the middle of whatever it does; connections stay open."""
+        self._running().process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._running().process.send_signal(signal.SIGCONT)
+
+    def restart(self, *, new_history: bool = False) -> None:
+        """Start the API server again on its port, running or not; wait until it is ready.
+
+        Args:
+            new_history: With an empty database, so that resource versions start over.
+        """
+        self.stop_api()
+        if new_history:
+            self._servers.etcd.stop()
+            shutil.rmtree(self.folder / "etcd")
+            self._servers.etcd = _start_etcd(self.folder, self._servers.etcd_url)
+            self._servers.etcd.wait_until_ready(f"{self._servers.etcd_url}/health")
+        self.start_api()
+
+    def start_api(self) -> None:
+        """Start the API server and wait until it is ready.
+
+        Raises:
+            ProgramError: It ended, or was not ready in time.
+        """
+        servers = self._servers
+        servers.api = _start_apiserver(self.folder, self.authority, servers.etcd_url, servers.port)
+        _wait_until_ready(self, servers.api)
+
+    def stop_api(self) -> None:
+        """Stop the API server, paused or not."""
+        if self._servers.api is not None:
+            if self._servers.api.process.poll() is None:
+                self._servers.api.process.send_signal(signal.SIGCONT)
+            self._servers.api.process.kill()  # its own way to stop waits for open watches
+            self._servers.api.stop()
+
+    def stop_etcd(self) -> None:
+        """Stop the database, after the API."""
+        self._servers.etcd.stop()
+
+    def audited(self) -> list[dict[str, Any]]:
+        """What was asked of the API so far, if it was started with an audit policy: audit.k8s.io/v1 Events."""
+        lines = (self.folder / _AUDIT_LOG).read_text("utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def _running(self) -> programs.Program:
+        assert self._servers.api is not None, "the API server was not started"
+        return self._servers.api
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """Write a kubeconfig for a user whom RBAC knows by this name and these groups."""
@@ -96,25 +177,74 @@ class KubernetesAPI:
 
 
 @contextmanager
-def running_kubernetes_api(folder: Path) -> Iterator[KubernetesAPI]:
+def running_kubernetes_api(
+    folder: Path,
+    *,
+    controllers: bool = False,
+    scheduler: bool = False,
+    audit_policy: Mapping[str, Any] | None = None,
+) -> Iterator[KubernetesAPI]:
     """Start both in `folder` and wait until the API is ready; stop both at the end.
+
+    Args:
+        folder: Takes data, certificates and logs.
+        controllers: Start the controller-manager, too, without the node lifecycle controller.
+        scheduler: Start the scheduler, too.
+        audit_policy: What `audited` tells, as an audit.k8s.io/v1 Policy; nothing is audited without.
 
     Raises:
         ProgramError: One of them ended, or was not ready in time.
     """
     authority = an_authority(folder / "certificates")
+    if audit_policy is not None:
+        (folder / _AUDIT_POLICY).write_text(json.dumps(audit_policy))
     with ExitStack() as stack:
         etcd_url = f"http://127.0.0.1:{programs.free_port()}"
-        etcd = stack.enter_context(programs.running(_start_etcd(folder, etcd_url)))
-        etcd.wait_until_ready(f"{etcd_url}/health")
         port = programs.free_port()
-        server = _start_apiserver(folder, authority, etcd_url, port)
-        stack.enter_context(programs.running(server))
+        servers = _Servers(etcd_url, port, _start_etcd(folder, etcd_url))
         url = f"https://127.0.0.1:{port}"
-        api = KubernetesAPI(folder, url, authority, folder / "user-admin.kubeconfig")
+        api = KubernetesAPI(folder, url, authority, folder / "user-admin.kubeconfig", servers)
+        stack.callback(api.stop_etcd)
+        servers.etcd.wait_until_ready(f"{etcd_url}/health")
         api.kubeconfig_for("admin", [ADMINS])
-        _wait_until_ready(api, server)
+        stack.callback(api.stop_api)
+        api.start_api()
+        if controllers:
+            stack.enter_context(programs.running(_start_controllers(api)))
+        if scheduler:
+            stack.enter_context(programs.running(_start_scheduler(api)))
         yield api
+
+
+def _start_controllers(api: KubernetesAPI) -> programs.Program:
+    key = (api.folder / "certificates" / "service-accounts.key").resolve()
+    arguments = [
+        f"--kubeconfig={api.kubeconfig}",
+        f"--controllers={','.join(_CONTROLLERS)}",
+        f"--service-account-private-key-file={key}",
+        f"--root-ca-file={api.authority.file}",
+        *_component_flags(api),
+    ]
+    command = [str(find("kube-controller-manager")), *arguments]
+    return programs.start("kube-controller-manager", command, api.folder)
+
+
+def _start_scheduler(api: KubernetesAPI) -> programs.Program:
+    arguments = [f"--kubeconfig={api.kubeconfig}", *_component_flags(api)]
+    command = [str(find("kube-scheduler")), *arguments]
+    return programs.start("kube-scheduler", command, api.folder)
+
+
+def _component_flags(api: KubernetesAPI) -> list[str]:
+    """Without election: there is one of each, and it must not leave when the API is away."""
+    return [
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={programs.free_port()}",
+        f"--authentication-kubeconfig={api.kubeconfig}",
+        f"--authorization-kubeconfig={api.kubeconfig}",
+        "--authentication-tolerate-lookup-failure=true",
+    ]
 
 
 def _start_etcd(folder: Path, url: str) -> programs.Program:
@@ -134,8 +264,8 @@ def _start_etcd(folder: Path, url: str) -> programs.Program:
 def _start_apiserver(
     folder: Path, authority: Authority, etcd_url: str, port: int
 ) -> programs.Program:
-    serving = authority.issue("kube-apiserver")
-    accounts = authority.issue("service-accounts")
+    serving = _issued_once(authority, "kube-apiserver")
+    accounts = _issued_once(authority, "service-accounts")
     arguments = [
         f"--etcd-servers={etcd_url}",
         "--bind-address=127.0.0.1",
@@ -153,8 +283,25 @@ def _start_apiserver(
         "--disable-admission-plugins=ServiceAccount",  # nothing here would make the accounts
         "--allow-privileged=true",
         "--endpoint-reconciler-type=none",
+        *_audit_flags(folder),
     ]
     return programs.start("kube-apiserver", [str(find("kube-apiserver")), *arguments], folder)
+
+
+def _audit_flags(folder: Path) -> list[str]:
+    if not (folder / _AUDIT_POLICY).exists():
+        return []
+    return [
+        f"--audit-policy-file={folder / _AUDIT_POLICY}",
+        f"--audit-log-path={folder / _AUDIT_LOG}",
+        "--audit-log-mode=blocking-strict",  # what was answered is in the log
+    ]
+
+
+def _issued_once(authority: Authority, name: str) -> Path:
+    """A certificate that an API server started again has, too: tokens signed before stay good."""
+    path = authority.folder / f"{name}.crt"
+    return path if path.exists() else authority.issue(name)
 
 
 def _wait_until_ready(api: KubernetesAPI, server: programs.Program) -> None:

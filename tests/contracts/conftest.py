@@ -1,4 +1,4 @@
-"""The databases that the store's contract is checked on."""
+"""The peers that contracts are checked on: databases for the store, APIs for Kubernetes."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +10,11 @@ import pytest
 from alerts2gh.config import Database
 from alerts2gh.store import SQLStore
 from chassis.config import SecretFile
+from tests.contracts.kubernetes_peers import kube, kubernetes_peer
 from tests.contracts.postgres_server import HOW_TO_GET_IT, PostgresServer, binaries
 from tests.contracts.store_databases import DatabaseUnderTest
+
+__all__ = ["kube", "kubernetes_peer"]  # fixtures that are made elsewhere
 
 
 @pytest.fixture(scope="session")
