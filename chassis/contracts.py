@@ -9,9 +9,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 DOMAIN = "nodemend.dev"
 PROBE_REQUEST_ANNOTATION = f"{DOMAIN}/probe-request"
@@ -19,7 +28,9 @@ PROBE_REQUEST_ANNOTATION = f"{DOMAIN}/probe-request"
 PROBE_RESULT_ANNOTATION = f"{DOMAIN}/probe-result"
 """On a Node: the answer, with operation UID, boot id and a verdict for each GPU UUID."""
 PROBE_OWNER_ANNOTATION = f"{DOMAIN}/probe-owner"
-"""On a Node: which prober owns GPURuntimeError there; the other refuses."""
+"""On a Node: which prober owns GPURuntimeError there, a ProbeOwner; the other refuses."""
+OPERATION_TAINT = f"{DOMAIN}/operation"
+"""The taint of a Node that an operation has isolated; its value names the operation."""
 SCALE_DOWN_DISABLED_ANNOTATION = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 """On a Node, the cluster autoscaler's own key: "true" keeps it from removing the node."""
 
@@ -40,6 +51,7 @@ class ConditionReason(StrEnum):
     """Why a condition is as it is. Closed, except for XIDs: those are `Xid` and the code."""
 
     HEALTHY = "Healthy"
+    NOT_YET_CHECKED = "NotYetChecked"
     OTHER = "Other"
 
     CUDA_INIT_FAILED = "CudaInitFailed"
@@ -210,6 +222,7 @@ def _storable(text: str) -> str:
     return text
 
 
+_PROBE_WORD = re.compile(r"[ -~]{1,253}", re.ASCII)
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[ -~]+$")]
 _Utc = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
@@ -239,3 +252,81 @@ class TimelineEntry(BaseModel):
     def key(self) -> tuple[str, TimelinePhase, int]:
         """The idempotency key: operation, phase, attempt."""
         return (self.operation, self.phase, self.attempt)
+
+
+def probe_request(text: str | None) -> str:
+    """The operation that a probe-request annotation names; empty if none that an answer could carry."""
+    return text if text and _PROBE_WORD.fullmatch(text) else ""
+
+
+class ProbeOwner(StrEnum):
+    """Who probes a node's GPUs and writes its GPURuntimeError."""
+
+    NODE_AGENT = "node-agent"
+    GPU_MONITOR = "gpu-monitor"
+
+
+class ProbeVerdict(StrEnum):
+    """What a probe on request found, on one GPU or on all."""
+
+    PASSED = "pass"
+    PROBLEM = "problem"
+    INCONCLUSIVE = "inconclusive"
+
+
+class ProbeResult(BaseModel):
+    """The answer to a probe request: the JSON value of the annotation `probe-result`.
+
+    `gpus` has a verdict for each GPU (or MIG device) by UUID. `result` passes only when the whole
+    node was probed and every GPU passed. It counts for `bootID` alone. Unknown keys are ignored,
+    so that a newer prober may say more.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    operation: _Word
+    boot_id: Annotated[_Word, Field(alias="bootID")]
+    at: _Utc
+    gpus: Mapping[_Word, ProbeVerdict]
+    result: ProbeVerdict
+
+    @model_validator(mode="after")
+    def _stands_on_its_gpus(self) -> Self:
+        if self.result is ProbeVerdict.PASSED and set(self.gpus.values()) != {ProbeVerdict.PASSED}:
+            raise ValueError("passes, yet not every GPU did, or there is none")
+        return self
+
+    @classmethod
+    def of(
+        cls,
+        operation: str,
+        boot_id: str,
+        at: datetime,
+        gpus: Mapping[str, ProbeVerdict],
+        *,
+        complete: bool,
+    ) -> Self:
+        """The answer that these verdicts give; `complete` says that no GPU of the node is missing.
+
+        Raises:
+            ValueError: Operation, boot id or a UUID is empty, or `at` has no zone.
+        """
+        found = set(gpus.values())
+        result = ProbeVerdict.INCONCLUSIVE
+        if ProbeVerdict.PROBLEM in found:
+            result = ProbeVerdict.PROBLEM
+        elif complete and found == {ProbeVerdict.PASSED}:
+            result = ProbeVerdict.PASSED
+        return cls(operation=operation, boot_id=boot_id, at=at, gpus=dict(gpus), result=result)
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The answer in an annotation's value; None when it is none that can be believed."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError:
+            return None
+
+    def dump(self) -> str:
+        """The annotation's value."""
+        return self.model_dump_json(by_alias=True)

@@ -1,14 +1,14 @@
 """Between granian and a WSGI application: the environ in, one whole answer out.
 
 An answer is always complete before its first byte leaves, so an application that fails half-way
-gives an honest 500. The process's environment variables stay out of the environ. Must not know
-routes, authentication or limits.
+gives an honest 500; a large one may be complete in pieces that are never joined. The process's
+environment variables stay out of the environ. Must not know routes, authentication or limits.
 """
 
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from wsgiref.types import WSGIApplication
 
@@ -24,6 +24,62 @@ _BASE: dict[str, Any] = {
     "wsgi.multiprocess": False,
     "wsgi.run_once": False,
 }
+
+
+_GROUP = 1 << 20
+"""What leaves at once: small pieces cost a call each, and granian copies what it is given."""
+
+
+class Pieces(Sequence[bytes]):
+    """A whole body that nobody needs to join. Such a body is to be passed through unwrapped."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+        self.size = sum(map(len, pieces))
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._pieces[at]
+
+    def groups(self) -> Iterator[bytes]:
+        """The body in parts of about a MiB."""
+        held: list[bytes] = []
+        size = 0
+        for piece in self._pieces:
+            held.append(piece)
+            size += len(piece)
+            if size >= _GROUP:
+                yield b"".join(held)
+                held, size = [], 0
+        if held:
+            yield b"".join(held)
+
+
+class _Leaving:
+    """A body on its way, as granian asks for it; says once when it has left or was given up."""
+
+    def __init__(self, groups: Iterator[bytes], over: Callable[[], None]) -> None:
+        self._groups = groups
+        self._over: Callable[[], None] | None = over
+
+    def __iter__(self) -> "_Leaving":
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._groups)
+        except StopIteration:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        over, self._over = self._over, None
+        if over is not None:
+            over()
+
+    __del__ = close  # a client that has gone away ends it without a word
 
 
 class _Answer:
@@ -74,18 +130,23 @@ class Bridge:
         except BaseException:  # noqa: BLE001 (whatever it is, the client gets an answer and we a log line)
             self._log.exception("request_crashed")
             status, headers, body = 500, [("Content-Type", "application/json")], _FAILED
-        finally:
-            self._count(-1)
         if self._retired:
             headers.append(("Connection", "close"))
-        protocol.response_bytes(status, headers, body)
+        if isinstance(body, Pieces) and body.size > _GROUP:
+            leaving = _Leaving(body.groups(), lambda: self._count(-1))
+            protocol.response_iter(status, headers, leaving)
+            return
+        self._count(-1)
+        protocol.response_bytes(
+            status, headers, b"".join(body) if isinstance(body, Pieces) else body
+        )
 
     def _count(self, change: int) -> None:
         with self._lock:
             self._running += change
             self._last = time.monotonic()
 
-    def _ask(self, scope: dict[str, Any]) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _ask(self, scope: dict[str, Any]) -> tuple[int, list[tuple[str, str]], bytes | Pieces]:
         environ = {**self._base, **scope}
         if "CONTENT_LENGTH" not in scope:
             # A chunked body ends where the server says. With a declared length it is left out, as
@@ -93,6 +154,8 @@ class Bridge:
             environ["wsgi.input_terminated"] = True
         answer = _Answer()
         chunks: Iterable[bytes] = self._app(environ, answer.start)
+        if isinstance(chunks, Pieces):
+            return answer.status, answer.headers, chunks
         try:
             body = b"".join(chunks)
         finally:

@@ -7,23 +7,20 @@
 Must not know any service's routes.
 """
 
-import gzip
 from collections.abc import Callable, Mapping
 
-from flask import Flask, Response, request
-from prometheus_client import CollectorRegistry, generate_latest
+from flask import Flask, Response
+from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from chassis.webapp.answers import error_answer, install_error_answers
 from chassis.webapp.authentication import AuthSettings, install_authentication
 from chassis.webapp.body_limit import install_body_limit
+from chassis.webapp.exposition import MetricsHook, answer_scrape
 from chassis.webapp.observation import install_request_ids, install_request_metrics
 
 Readiness = Mapping[str, Callable[[], str | None]]
 """By name, checks that return None when all is well and otherwise a text that says why not."""
-
-_EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
-_FAST = 1  # a scrape is compressed each time; level 1 costs a third of level 6
 
 
 def create_app(  # noqa: PLR0913 (one call in each service's composition)
@@ -35,7 +32,7 @@ def create_app(  # noqa: PLR0913 (one call in each service's composition)
     auth: AuthSettings | None,
     protected_prefixes: tuple[str, ...] = ("/v1",),
     readiness: Readiness | None = None,
-    metrics_hook: Callable[[], bytes] | None = None,
+    metrics_hook: MetricsHook | None = None,
 ) -> Flask:
     """A Flask application with health, metrics, authentication, limits and one error shape.
 
@@ -47,7 +44,8 @@ def create_app(  # noqa: PLR0913 (one call in each service's composition)
         auth: Who may call below `protected_prefixes`; None for anybody.
         protected_prefixes: Paths such as `/v1` that need a credential.
         readiness: The checks behind /readyz.
-        metrics_hook: Text exposition (format 0.0.4) that /metrics appends as it is.
+        metrics_hook: Text exposition (format 0.0.4) that /metrics appends as it is, in one
+            piece or many.
     """
     app = Flask(name, static_folder=None)
     install_error_answers(app, log)
@@ -58,7 +56,7 @@ def create_app(  # noqa: PLR0913 (one call in each service's composition)
     install_body_limit(app, max_body_bytes)
     app.add_url_rule("/healthz", "healthz", lambda: Response("ok\n", content_type="text/plain"))
     app.add_url_rule("/readyz", "readyz", lambda: _ready(readiness or {}, log))
-    app.add_url_rule("/metrics", "metrics", lambda: _metrics(registry, metrics_hook))
+    app.add_url_rule("/metrics", "metrics", lambda: answer_scrape(registry, metrics_hook))
     return app
 
 
@@ -79,16 +77,3 @@ def _why_not(name: str, check: Callable[[], str | None], log: FilteringBoundLogg
     except Exception as error:
         log.exception("readiness_check_broke", check=name)
         return f"the check itself failed ({type(error).__name__})"
-
-
-def _metrics(registry: CollectorRegistry, hook: Callable[[], bytes] | None) -> Response:
-    body = generate_latest(registry)
-    if hook is not None:
-        body += hook()
-    response = Response(content_type=_EXPOSITION)
-    response.headers["Vary"] = "Accept-Encoding"
-    if request.accept_encodings.quality("gzip") > 0:
-        body = gzip.compress(body, _FAST, mtime=0)
-        response.headers["Content-Encoding"] = "gzip"
-    response.set_data(body)
-    return response

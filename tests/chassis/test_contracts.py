@@ -1,5 +1,6 @@
 """What services say to each other is closed, frozen, and safe to store."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,10 +11,13 @@ from chassis.contracts import (
     PROBLEM_REASONS,
     ConditionReason,
     ConditionType,
+    ProbeResult,
+    ProbeVerdict,
     TimelineEntry,
     TimelineOutcome,
     TimelinePhase,
     known_reason,
+    probe_request,
     xid_reason,
 )
 
@@ -130,3 +134,62 @@ def test_an_xid_has_its_code_in_the_reason() -> None:
     assert xid_reason(79) == "Xid79"
     with pytest.raises(ValueError, match="-1 is no XID code"):
         xid_reason(-1)
+
+
+# Probe requests and their answers.
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+PASS, FAIL, UNCLEAR = ProbeVerdict.PASSED, ProbeVerdict.PROBLEM, ProbeVerdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("text", [None, "", "a\nb", "é", "x" * 254])
+def test_a_request_that_no_answer_could_carry_is_none(text: str | None) -> None:
+    assert probe_request(text) == ""
+
+
+@pytest.mark.parametrize("text", ["op-1", "x" * 253, "a b"])
+def test_a_request_names_an_operation_that_an_answer_can_carry(text: str) -> None:
+    assert ProbeResult.of(probe_request(text), "boot-1", NOW, {}, complete=True).operation == text
+
+
+@pytest.mark.parametrize(
+    ("gpus", "complete", "result"),
+    [
+        pytest.param({"a": PASS, "b": PASS}, True, PASS, id="all have passed"),
+        pytest.param({"a": PASS}, False, UNCLEAR, id="one is missing"),
+        pytest.param({"a": PASS, "b": UNCLEAR}, True, UNCLEAR, id="one gave no verdict"),
+        pytest.param({"a": UNCLEAR, "b": FAIL}, False, FAIL, id="a problem goes before no verdict"),
+        pytest.param({}, True, UNCLEAR, id="there is none"),
+    ],
+)
+def test_an_answer_passes_only_when_every_gpu_of_the_node_has(
+    gpus: dict[str, ProbeVerdict], complete: bool, result: ProbeVerdict
+) -> None:
+    found = ProbeResult.of("op-1", "boot-1", NOW, gpus, complete=complete)
+
+    assert found.result is result
+    assert ProbeResult.parse(found.dump()) == found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"gpus": {}}, id="passes without a GPU"),
+        pytest.param({"gpus": {"a": "problem"}}, id="passes, yet a GPU has a problem"),
+        pytest.param({"gpus": {"a": "fine"}}, id="an unknown verdict"),
+        pytest.param({"gpus": 1}, id="no verdicts"),
+        pytest.param({"at": "2026-11-30T12:00:00"}, id="a time without a zone"),
+        pytest.param({"bootID": ""}, id="no boot"),
+        pytest.param({"operation": None}, id="no operation"),
+    ],
+)
+def test_an_answer_that_cannot_be_believed_is_none(change: dict[str, Any]) -> None:
+    answer = {"operation": "o", "bootID": "b", "at": "2026-11-30T12:00:00Z", "gpus": {"a": "pass"}, "result": "pass"}  # fmt: skip
+
+    assert ProbeResult.parse(json.dumps(answer | {"by": "a newer prober"})) is not None
+    assert ProbeResult.parse(json.dumps(answer | change)) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"operation": "x"}'])
+def test_what_is_no_answer_is_none(text: str) -> None:
+    assert ProbeResult.parse(text) is None
