@@ -8,6 +8,17 @@ from sandbox import programs
 from tests import kubernetes_api
 from tests.kubernetes_api import KubernetesAPI, running_kubernetes_api
 
+ACCOUNTS_ONLY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ],
+}
+"""An audit policy: what service accounts do."""
+
 
 def _program(name: str) -> str:
     path = programs.find(name)
@@ -39,5 +50,6 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesA
     why_not = kubernetes_api.missing("etcd", "kube-apiserver", "kubectl")
     if why_not is not None:
         pytest.skip(why_not)
-    with running_kubernetes_api(tmp_path_factory.mktemp("kubernetes")) as api:
+    folder = tmp_path_factory.mktemp("kubernetes")
+    with running_kubernetes_api(folder, audit_policy=ACCOUNTS_ONLY) as api:
         yield api

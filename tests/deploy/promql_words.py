@@ -15,13 +15,14 @@ _TEXT = re.compile(r'"[^"]*"')
 _SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\s*\{([^{}]*)\}")
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"')
 _BY = re.compile(r"\bby\s*\(([^()]*)\)")
-_GROUPING = re.compile(r"\b(?:by|without|on|ignoring)\s*\([^()]*\)")
+_GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^()]*\)")
 _RANGE = re.compile(r"\[[^\[\]]*\]")
 _NAME = re.compile(r"(?<![\w:$.])[a-zA-Z_:][\w:]*")
 _HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 _LANGUAGE = frozenset(
-    {"absent", "and", "avg", "bool", "deriv", "histogram_quantile", "increase", "max", "min"}
-    | {"min_over_time", "offset", "or", "rate", "sum", "sum_over_time", "unless", "without", "by"}
+    {"absent", "and", "avg", "bool", "count", "deriv", "group", "histogram_quantile", "increase"}
+    | {"last_over_time", "max", "min", "min_over_time", "offset", "or", "rate", "sum"}
+    | {"sum_over_time", "time", "unless", "vector", "without", "by"}
 )
 
 
@@ -52,7 +53,7 @@ def documented() -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for line in METRICS.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if not line.startswith("| `alerts2gh_"):
+        if not line.startswith(("| `alerts2gh_", "| `nodemend_")):
             continue
         name, labels = _CODE.findall(cells[0])[0], frozenset(_CODE.findall(cells[1]))
         found[name] = labels

@@ -1,4 +1,4 @@
-"""The Grafana dashboard: its queries are PromQL and use only what exists."""
+"""The Grafana dashboards: their queries are PromQL and use only what exists."""
 
 import json
 import subprocess
@@ -10,10 +10,15 @@ import yaml
 
 from tests.deploy.promql_words import documented, mistakes
 
-FILE = Path(__file__).parents[2] / "deploy" / "grafana" / "alerts2gh.json"
-DASHBOARD: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
+FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"
+DASHBOARDS: dict[str, dict[str, Any]] = {
+    file.stem: json.loads(file.read_text("utf-8")) for file in sorted(FOLDER.glob("*.json"))
+}
 QUERIES = [
-    (panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]
+    (f"{name}: {panel['title']}", target["expr"])
+    for name, dashboard in DASHBOARDS.items()
+    for panel in dashboard["panels"]
+    for target in panel["targets"]
 ]
 
 
@@ -37,15 +42,23 @@ def test_the_queries_are_promql(promtool: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_panel_is_there_once_and_says_what_it_shows() -> None:
-    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+def test_the_dashboards_of_all_services_are_there() -> None:
+    assert {"alerts2gh", "exporters"} <= set(DASHBOARDS)
+    assert len({each["uid"] for each in DASHBOARDS.values()}) == len(DASHBOARDS)
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_every_panel_is_there_once_and_says_what_it_shows(name: str) -> None:
+    panels = DASHBOARDS[name]["panels"]
+    ids = [panel["id"] for panel in panels]
 
     assert len(ids) == len(set(ids))
-    assert all(panel["title"] and panel["description"] for panel in DASHBOARD["panels"])
+    assert all(panel["title"] and panel["description"] for panel in panels)
 
 
-def test_no_two_panels_lie_on_each_other() -> None:
-    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_no_two_panels_lie_on_each_other(name: str) -> None:
+    places = [panel["gridPos"] for panel in DASHBOARDS[name]["panels"]]
     cells = [
         (x, y)
         for place in places

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -47,20 +48,43 @@ def test_the_user_is_the_one_of_the_manifests_and_a_number() -> None:
     assert user == f"{security['runAsUser']}:{security['runAsGroup']}" == "10001:10001"
 
 
-def test_the_process_gets_its_signals_itself() -> None:
-    (entry,) = re.findall(r"^ENTRYPOINT (.*)$", RECIPE, re.MULTILINE)
-    (arguments,) = re.findall(r"^CMD (.*)$", RECIPE, re.MULTILINE)
+def stages() -> dict[str, str]:
+    """What each stage of the recipe does, by its name, in order."""
+    parts = re.split(r"^FROM \S+ AS (\S+)\n", RECIPE, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.mark.parametrize("command", ["alerts2gh", "exporters"])
+def test_the_process_gets_its_signals_itself(command: str) -> None:
+    (entry,) = re.findall(r"^ENTRYPOINT (.*)$", stages()[command], re.MULTILINE)
+
+    assert json.loads(entry) == [command]
+    assert command in PROJECT["project"]["scripts"]
+
+
+def test_without_a_target_the_image_is_the_one_of_alerts2gh_and_starts_it() -> None:
+    (arguments,) = re.findall(r"^CMD (.*)$", stages()["alerts2gh"], re.MULTILINE)
     (container,) = loaded("deployment.yaml")["spec"]["template"]["spec"]["containers"]
 
-    assert json.loads(entry) == ["alerts2gh"]
+    assert list(stages())[-1] == "alerts2gh"
     assert json.loads(arguments) == container["args"]
-    assert entry[2:-2] in PROJECT["project"]["scripts"]
+
+
+def test_each_image_has_the_extras_of_its_command() -> None:
+    extras = {
+        command: re.findall(r'"nodemend\[(\w+)\]"', stages()[f"build-{command}"])
+        for command in ("alerts2gh", "exporters")
+    }
+
+    assert extras == {"alerts2gh": ["postgres"], "exporters": ["gpu"]}
 
 
 def test_the_version_is_the_projects_everywhere() -> None:
     version = PROJECT["project"]["version"]
     deploying = (ROOT / "docs" / "deploying.md").read_text("utf-8")
-    tags = re.findall(r"nodemend:([\d.]+)|newTag: ([\d.]+)", deploying + RECIPE)
+    tags = re.findall(r"nodemend(?:-exporters)?:([\d.]+)|newTag: ([\d.]+)", deploying + RECIPE)
+    bases = [BASE, *(ROOT / "deploy" / "exporters").iterdir()]
+    kustomizations = [yaml.safe_load((base / "kustomization.yaml").read_text()) for base in bases]
 
-    assert [each["newTag"] for each in loaded("kustomization.yaml")["images"]] == [version]
+    assert [each["newTag"] for one in kustomizations for each in one["images"]] == [version] * 4
     assert {one or other for one, other in tags} == {version}
