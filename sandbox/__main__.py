@@ -1,6 +1,7 @@
-"""Command line of the sandbox: `nodemend-sandbox github` and `nodemend-sandbox demo`.
+"""Command line of the sandbox: `nodemend-sandbox github`, `… kubernetes`, `… nodes` and `… demo`.
 
-The only module here that reads arguments, the environment and the clock.
+The only module here that reads arguments, the environment and the clock. Each command's own code is imported when it
+is asked for, so that none waits for the others'.
 """
 
 import argparse
@@ -30,11 +31,16 @@ WRONG_USE = 2
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; 0 went well, 1 it failed, 2 it was called wrongly."""
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = _parser(words).parse_args(words)
+    commands = {
+        "demo": _demo,
+        "github": _serve_github,
+        "kubernetes": _serve_kubernetes,
+        "nodes": _simulate_nodes,
+    }
     try:
-        if arguments.command == "demo":
-            return _demo(arguments)
-        return _serve_github(arguments)
+        return commands[arguments.command](arguments)
     except ConfigError as error:
         sys.stderr.write(f"nodemend-sandbox: {error}\n")
         return WRONG_USE
@@ -43,13 +49,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="nodemend-sandbox", description="An embedded GitHub, and a demo of Nodemend on it."
+        prog="nodemend-sandbox",
+        description="An embedded GitHub, an embedded Kubernetes with simulated nodes, and a demo of Nodemend on them.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_github(commands.add_parser("github", help="serve an embedded GitHub"))
+    _add_kubernetes(commands.add_parser("kubernetes", help="serve an embedded Kubernetes API"))
+    nodes = commands.add_parser("nodes", help="simulate nodes with GPUs on any Kubernetes API")
+    if "nodes" in words:
+        from sandbox.simulated_nodes import command  # noqa: PLC0415  (see above)
+
+        command.add_arguments(nodes)
     demo = commands.add_parser("demo", help="an alert becomes an issue, before your eyes")
     demo.add_argument(
         "--once",
@@ -108,6 +121,31 @@ def _add_github(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_kubernetes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:8091",
+        metavar="HOST:PORT",
+        help="where to listen; port 0 picks a free one (default %(default)s)",
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=0, metavar="N", help="ready nodes to begin with (default 0)"
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        default=Path("sandbox.kubeconfig"),
+        metavar="FILE",
+        help="where to write the administrator's kubeconfig (default %(default)s)",
+    )
+    parser.add_argument(
+        "--tls", action="store_true", help="serve HTTPS, with an authority of its own"
+    )
+    parser.add_argument(
+        "--rbac", action="store_true", help="enforce roles; without it everybody may do all"
+    )
+
+
 def _serve_github(arguments: argparse.Namespace) -> int:
     host, port = _address(arguments.listen)
     names = arguments.repo or [REPOSITORY.split("/")[1]]
@@ -122,9 +160,7 @@ def _serve_github(arguments: argparse.Namespace) -> int:
         token=_token(arguments.token_file),
     )
     server = GitHubServer(state, host, port)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _stop_signal()
     server.start()
     for name in repositories:
         sys.stdout.write(f"sandbox GitHub: {server.url}/{name}/issues\n")
@@ -134,8 +170,47 @@ def _serve_github(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _serve_kubernetes(arguments: argparse.Namespace) -> int:
+    host, port = _address(arguments.listen)
+    if arguments.nodes < 0:
+        raise ConfigError([f"--nodes: {arguments.nodes} is below 0; write 0 or more"])
+    from sandbox.kubernetes_server import SandboxKubernetes  # noqa: PLC0415  (see above)
+
+    stop = _stop_signal()
+    server = SandboxKubernetes(
+        host=host, port=port, tls=arguments.tls or arguments.rbac, rbac=arguments.rbac
+    )
+    server.add_nodes(arguments.nodes)
+    with server:
+        try:
+            server.kubeconfig(arguments.kubeconfig)
+        except OSError as error:
+            raise ConfigError(
+                [f"--kubeconfig: {arguments.kubeconfig}: {error.strerror}; name another file"]
+            ) from error
+        sys.stdout.write(f"sandbox Kubernetes: {server.url}\n")
+        sys.stdout.write(f"kubectl --kubeconfig {arguments.kubeconfig} get nodes\n")
+        sys.stdout.flush()
+        stop.wait()
+    return 0
+
+
+def _simulate_nodes(arguments: argparse.Namespace) -> int:
+    from sandbox.simulated_nodes import command  # noqa: PLC0415  (see above)
+
+    return command.run(arguments, utc_now)
+
+
+def _stop_signal() -> threading.Event:
+    """Set by Ctrl-C or SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
 def _demo(arguments: argparse.Namespace) -> int:
-    from sandbox import demo  # noqa: PLC0415  (the sandbox runs without the demo's imports)
+    from sandbox import demo  # noqa: PLC0415  (see above)
 
     return demo.run(once=arguments.once, break_what=arguments.break_what)
 

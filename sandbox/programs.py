@@ -133,6 +133,12 @@ def start_alerts2gh(config: Path, folder: Path, name: str = "alerts2gh") -> Prog
     )
 
 
+def start_exporter(service: str, config: Path, folder: Path, name: str | None = None) -> Program:
+    """`exporters SERVICE` from this installation, as a child process; it is named for the service."""
+    command = [sys.executable, "-m", "exporters", service, "--config", str(config)]
+    return start(name or service, command, folder)
+
+
 def start_prometheus(config: Path, folder: Path, port: int) -> Program:
     """A Prometheus on loopback with its data in `folder`."""
     binary = _binary("prometheus")

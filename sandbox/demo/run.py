@@ -12,7 +12,9 @@ from pathlib import Path
 import yaml
 
 from sandbox import programs
-from sandbox.demo.feed import Feed, RealFeed, RecordedFeed
+from sandbox.demo.cluster_feed import ClusterFeed
+from sandbox.demo.feed import Feed, RecordedFeed
+from sandbox.demo.monitoring import PROGRAMS
 from sandbox.demo.story import (
     ASSIGNEE,
     REPOSITORY,
@@ -25,8 +27,12 @@ from sandbox.demo.story import (
 )
 from sandbox.github_server import SandboxGitHub
 
-BREAKS = ("assign",)
+_CLUSTER_BREAKS = ("condition", "metric")
+BREAKS = ("assign", *_CLUSTER_BREAKS)
+"""Nobody can be assigned; the nodes' agents lie; the exporter sees no node."""
 _STEP_SECONDS = 60
+_SIGN_SECONDS = 15
+_WRONG_USE = 2
 _WEBHOOK_TOKEN = "demo-webhook-token"  # noqa: S105 -- opens only the demo
 
 
@@ -34,29 +40,82 @@ class DemoError(Exception):
     """A step did not show in time."""
 
 
+class StoppedError(Exception):
+    """Ctrl-C, before the story was over."""
+
+
+class Story:
+    """Says numbered steps, and waits for what they promise."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._number = 0
+
+    def step(self, text: str) -> None:
+        """Say it. Raises StoppedError: the demo was stopped meanwhile."""
+        if self._stop.is_set():
+            raise StoppedError
+        self._number += 1
+        say(f"{self._number}. {text}")
+
+    def wait_for(self, what: str, shown: Callable[[], bool], seconds: float) -> None:
+        """Return once it shows.
+
+        Raises:
+            DemoError: It does not in time.
+            StoppedError: The demo was stopped meanwhile.
+        """
+        deadline = time.monotonic() + seconds
+        while not shown():
+            if time.monotonic() > deadline:
+                raise DemoError(f"waited {seconds} s for {what}, and it did not come")
+            if self._stop.wait(0.05):
+                raise StoppedError
+
+
 def run(*, once: bool, break_what: str | None) -> int:
     """Play the demo. With `once`, check the end and return 0 or 1; else wait for Ctrl-C and return 0.
 
-    `break_what` switches something off underneath (`assign`), to show that the check can fail.
+    `break_what` switches something off underneath (one of BREAKS), to show that the check can fail.
     """
-    if break_what is not None and break_what not in BREAKS:
-        say(f"BREAK={break_what} is unknown; there is: {', '.join(BREAKS)}")
-        return 2
+    missing = [name for name in PROGRAMS if programs.find(name) is None]
+    if mistake := _mistake(break_what, missing):
+        say(mistake)
+        return _WRONG_USE
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
+    story = Story(stop)
     try:
-        with _stage(break_what) as (github, feed):
-            _play(github, feed, stop)
+        with _stage(story, break_what, missing) as (github, feed):
+            failure = _play(story, github, feed)
             if once:
-                return _judge(github)
+                failed = _judge(story, github, feed)
+                return 1 if failed or failure else 0
+            if failure:
+                return 1
             say("Everything keeps running: open the addresses above. Ctrl-C stops all of it.")
             stop.wait()
-    except (DemoError, programs.ProgramError) as error:
+    except StoppedError:
+        say("Stopped before the story was over.")
+        return 1 if once else 0
+    except programs.ProgramError as error:
         say(f"The demo failed: {error}")
         return 1
     say("Stopped.")
     return 0
+
+
+def _mistake(break_what: str | None, missing: list[str]) -> str | None:
+    if break_what is not None and break_what not in BREAKS:
+        return f"BREAK={break_what} is unknown; there is: {', '.join(BREAKS)}"
+    if break_what in _CLUSTER_BREAKS and missing:
+        return f"BREAK={break_what} needs {' and '.join(missing)}: {_how_to_get(missing)}"
+    return None
+
+
+def _how_to_get(names: list[str]) -> str:
+    return "; ".join(programs.HOW_TO_GET[name] for name in names)
 
 
 def say(text: str) -> None:
@@ -65,32 +124,32 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def _stage(break_what: str | None) -> Iterator[tuple[SandboxGitHub, Feed]]:
+def _stage(
+    story: Story, break_what: str | None, missing: list[str]
+) -> Iterator[tuple[SandboxGitHub, Feed]]:
     """Start GitHub, alerts2gh and the feed; stop them in the opposite order."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nodemend-demo-")))
         github = stack.enter_context(SandboxGitHub(repositories=(REPOSITORY,)))
         github.state.switches.assignees_off = break_what == "assign"
-        say(f"1. An embedded GitHub runs at {github.url}/{REPOSITORY}/issues")
+        story.step(f"An embedded GitHub runs at {github.url}/{REPOSITORY}/issues")
         port = programs.free_port()
         config, token_file = write_config(folder, github, port)
         service = stack.enter_context(programs.running(programs.start_alerts2gh(config, folder)))
-        service.wait_until_ready(f"http://127.0.0.1:{port}/readyz")
-        say(f"2. alerts2gh is ready at http://127.0.0.1:{port}/")
-        feed = _feed(f"http://127.0.0.1:{port}/v1/webhook", token_file, folder)
+        webhook_url = f"http://127.0.0.1:{port}/v1/webhook"
+        feed: Feed = (
+            RecordedFeed(webhook_url, _WEBHOOK_TOKEN)
+            if missing
+            else ClusterFeed(webhook_url, token_file, folder, break_what)
+        )
         stack.callback(feed.stop)
-        feed.start()
-        say(f"3. Alerts come from {feed.description}.")
+        feed.launch()
+        service.wait_until_ready(f"http://127.0.0.1:{port}/readyz", _STEP_SECONDS)
+        story.step(f"alerts2gh is ready at http://127.0.0.1:{port}/")
+        for name in missing:
+            say(f"   {name} is not installed ({programs.HOW_TO_GET[name]}).")
+        feed.wait(story.step)
         yield github, feed
-
-
-def _feed(webhook_url: str, token_file: Path, folder: Path) -> Feed:
-    missing = [n for n in ("prometheus", "prometheus-alertmanager") if programs.find(n) is None]
-    if not missing:
-        return RealFeed(webhook_url, token_file, folder)
-    for name in missing:
-        say(f"   {name} is not installed ({programs.HOW_TO_GET[name]}).")
-    return RecordedFeed(webhook_url, _WEBHOOK_TOKEN)
 
 
 def write_config(folder: Path, github: SandboxGitHub, port: int) -> tuple[Path, Path]:
@@ -117,44 +176,54 @@ def write_config(folder: Path, github: SandboxGitHub, port: int) -> tuple[Path, 
     return path, token_file
 
 
-def _play(github: SandboxGitHub, feed: Feed, stop: threading.Event) -> None:
+def _play(story: Story, github: SandboxGitHub, feed: Feed) -> str | None:
+    """Tell the story; why it ended early, or None."""
+    try:
+        _tell(story, github, feed)
+    except DemoError as error:
+        say(f"The demo failed: {error}")
+        return str(error)
+    return None
+
+
+def _tell(story: Story, github: SandboxGitHub, feed: Feed) -> None:
     feed.break_gpu()
-    say("4. A GPU on node gpu-n1 stops allocating memory.")
-    _await("an issue", lambda: is_filed(github), stop)
+    story.step(f"A GPU on node {feed.node} stops allocating memory.")
+    _await_signs(story, feed, broken=True)
+    story.wait_for("an issue", lambda: is_filed(github), _STEP_SECONDS)
     issue = issues(github)[-1]
     address = f"{github.url}/{REPOSITORY}/issues/{issue.number}"
     say(f"   Issue #{issue.number} is open: {issue.title}\n   {address}")
-    _await("an assignment", lambda: is_settled(github), stop)
+    story.wait_for("an assignment", lambda: is_settled(github), _STEP_SECONDS)
     who = ", ".join(issues(github)[-1].assignees) or "nobody"
     say(f"   It is assigned to {who}.")
     feed.heal_gpu()
-    say("5. The GPU works again.")
-    _await("the issue to close", lambda: is_closed(github), stop)
+    story.step("The GPU works again.")
+    _await_signs(story, feed, broken=False)
+    story.wait_for("the issue to close", lambda: is_closed(github), _STEP_SECONDS)
     say("   The alert resolved, and the issue closed itself.")
     feed.break_gpu()
-    say("6. The GPU breaks again.")
-    _await("the issue to reopen", lambda: is_filed(github), stop)
+    story.step("The GPU breaks again.")
+    _await_signs(story, feed, broken=True)
+    story.wait_for("the issue to reopen", lambda: is_filed(github), _STEP_SECONDS)
     say(f"   The same issue is open again, with its history: {address}")
 
 
-def _await(what: str, shown: Callable[[], bool], stop: threading.Event) -> None:
-    deadline = time.monotonic() + _STEP_SECONDS
-    while not shown():
-        if stop.is_set():
-            raise DemoError("stopped before the story was over")
-        if time.monotonic() > deadline:
-            raise DemoError(f"waited {_STEP_SECONDS} s for {what}, and it did not come")
-        time.sleep(0.05)
+def _await_signs(story: Story, feed: Feed, *, broken: bool) -> None:
+    for sign in feed.signs(broken=broken):
+        story.wait_for(sign.what, sign.shown, _SIGN_SECONDS)
+        say(f"   {sign.told}")
 
 
-def _judge(github: SandboxGitHub) -> int:
-    say("7. What GitHub's own log says of it:")
-    checks = check_end(github)
+def _judge(story: Story, github: SandboxGitHub, feed: Feed) -> int:
+    """Say what holds at the end; how many things do not."""
+    story.step("What their own records say of it:")
+    checks = (*feed.checks(), *check_end(github))
     for check in checks:
         say(_line(check))
     failed = sum(not c.holds for c in checks)
     say("All of it holds." if not failed else f"{failed} of {len(checks)} do not hold.")
-    return 1 if failed else 0
+    return failed
 
 
 def _line(check: Check) -> str:

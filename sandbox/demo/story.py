@@ -51,7 +51,11 @@ def check_end(github: SandboxGitHub) -> tuple[Check, ...]:
     issue = found[0] if found else None
     logins = ", ".join(issue.assignees) if issue else ""
     return (
-        Check("exactly one issue was created", len(creates) == len(found) == 1, f"{len(creates)}"),
+        Check(
+            "GitHub has created exactly one issue",
+            len(creates) == len(found) == 1,
+            f"{len(creates)}",
+        ),
         Check(
             f"it is assigned to {ASSIGNEE}",
             issue is not None and tuple(issue.assignees) == (ASSIGNEE,),

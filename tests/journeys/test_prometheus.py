@@ -1,6 +1,8 @@
 """A real Prometheus and two gossiping Alertmanagers, bearer and client certificate, one of them restarted."""
 
+import http.server
 import ssl
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ import pytest
 import yaml
 
 from sandbox import programs
-from sandbox.demo.feed import _Metric, _prometheus_config, _rules
+from sandbox.demo.monitoring import prometheus_config, rules
 from sandbox.github_server import SandboxGitHub
 from tests.chassis.certificates import an_authority
 from tests.journeys.service import FALLBACK, HOME, Service, a_service, issues, wait_until
@@ -20,14 +22,49 @@ from tests.journeys.service import FALLBACK, HOME, Service, a_service, issues, w
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
-class Metric(_Metric):
-    """The demo's metric, which also counts its scrapes."""
+class Metric:
+    """An exporter with one condition of one node, which counts its scrapes."""
 
-    scrapes = 0
+    def __init__(self) -> None:
+        self.problem = False
+        self.scrapes = 0
+        metric = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = metric.render()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                """Scrapes are no news."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
 
     def render(self) -> bytes:
         self.scrapes += 1
-        return super().render()
+        states = {"true": self.problem, "false": not self.problem, "unknown": False}
+        lines = [
+            f'nodemend_node_condition{{node="gpu-n1",condition="GPURuntimeError",status="{status}"}}'
+            f" {int(held)}"
+            for status, held in states.items()
+        ]
+        return ("\n".join(lines) + "\n").encode()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
 
 
 class Cluster:
@@ -133,10 +170,8 @@ def metric() -> Iterator[Metric]:
 
 
 def start_prometheus(folder: Path, metric: Metric, cluster: Cluster) -> programs.Program:
-    (folder / "rules.yml").write_text(yaml.safe_dump(_rules()))
-    config = _prometheus_config(metric.port, cluster.ports[0])
-    targets = [f"127.0.0.1:{port}" for port in cluster.ports]
-    config["alerting"]["alertmanagers"] = [{"static_configs": [{"targets": targets}]}]
+    (folder / "rules.yml").write_text(yaml.safe_dump(rules()))
+    config = prometheus_config(metric.port, cluster.ports)
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     return programs.start_prometheus(folder / "prometheus.yml", folder, programs.free_port())
 
