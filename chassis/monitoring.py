@@ -19,7 +19,14 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3.util.retry import Retry
 
-from chassis.alertmanager import Alert, FieldError, parse_api_alerts, parse_api_start
+from chassis.alertmanager import (
+    Alert,
+    FieldError,
+    parse_api_alerts,
+    parse_api_silencers,
+    parse_api_silences,
+    parse_api_start,
+)
 from chassis.errors import PermanentError, TemporaryError
 from chassis.telemetry import redact_text
 
@@ -105,6 +112,24 @@ class AlertmanagerClient:
         wanted = dict.fromkeys(("active", "silenced", "inhibited", "unprocessed"), "true")
         with _translated(self._url):
             return parse_api_alerts(self._get("/api/v2/alerts", wanted))
+
+    def silenced(self) -> Mapping[str, str]:
+        """By fingerprint, who has silenced an alert and why. Errors as `alerts`."""
+        wanted = {
+            "active": "false",
+            "silenced": "true",
+            "inhibited": "false",
+            "unprocessed": "false",
+        }
+        with _translated(self._url):
+            silencers = parse_api_silencers(self._get("/api/v2/alerts", wanted))
+            if not silencers:
+                return {}
+            told = parse_api_silences(self._get("/api/v2/silences", {}))
+        return {
+            fingerprint: "; ".join(told.get(each, "by somebody") for each in ids)
+            for fingerprint, ids in silencers.items()
+        }
 
     def started_at(self) -> datetime:
         """When this Alertmanager started; it forgets alerts when it restarts. Errors as `alerts`."""

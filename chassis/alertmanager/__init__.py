@@ -4,7 +4,12 @@ Pure data and decisions: no clock, no input or output, no logging.
 """
 
 from chassis.alertmanager.alerts import Alert, AlertStatus, FieldError, fingerprint
-from chassis.alertmanager.api import parse_api_alerts, parse_api_start
+from chassis.alertmanager.api import (
+    parse_api_alerts,
+    parse_api_silencers,
+    parse_api_silences,
+    parse_api_start,
+)
 from chassis.alertmanager.matchers import (
     Matcher,
     MatcherError,
@@ -26,6 +31,8 @@ __all__ = [
     "all_match",
     "fingerprint",
     "parse_api_alerts",
+    "parse_api_silencers",
+    "parse_api_silences",
     "parse_api_start",
     "parse_matcher",
     "parse_matchers",

@@ -4,7 +4,9 @@ Pure; asking is the business of `chassis.monitoring`. Source of the format: Aler
 `api/v2/openapi.yaml`.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from chassis.alertmanager.alerts import Alert, AlertStatus, FieldError, alert_from, moment
 from chassis.alertmanager.json_text import read_json
@@ -44,3 +46,40 @@ def parse_api_start(body: bytes) -> datetime:
     if started is None:
         raise FieldError("uptime is missing")
     return started
+
+
+def parse_api_silencers(body: bytes) -> Mapping[str, tuple[str, ...]]:
+    """By fingerprint, the ids of the silences that hold an alert, from GET /api/v2/alerts.
+
+    Raises:
+        FieldError: The answer is something else.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for each in _objects(body):
+        status = each.get("status")
+        ids = status.get("silencedBy") if isinstance(status, dict) else None
+        if isinstance(ids, list) and ids:
+            found[str(each.get("fingerprint"))] = tuple(str(one) for one in ids)
+    return found
+
+
+def parse_api_silences(body: bytes) -> Mapping[str, str]:
+    """By id, who made a silence and why, from GET /api/v2/silences.
+
+    Raises:
+        FieldError: The answer is something else.
+    """
+    return {
+        str(each.get("id")): f"by {each.get('createdBy')}: {each.get('comment')}"
+        for each in _objects(body)
+    }
+
+
+def _objects(body: bytes) -> list[dict[str, Any]]:
+    try:
+        raw = read_json(body)
+    except ValueError as error:
+        raise FieldError(f"the answer is no JSON: {error}") from error
+    if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
+        raise FieldError("the answer is no list of objects")
+    return raw

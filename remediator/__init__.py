@@ -1,0 +1,1 @@
+"""Runs the known fix for a node's fault, proves that it worked, and hands over to a person when it did not."""

@@ -1,0 +1,172 @@
+"""What holds in every phase: node gone or replaced, a person's word, our taint removed. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from remediator.cluster import DeleteJob, ForgetWish, JobState, Observation, Release
+from remediator.config import Config, Playbook
+from remediator.lifecycle.step import LOOK_AGAIN, Act, Case, Step, Wait, record
+from remediator.operation import (
+    CANCELLED_BY,
+    RELEASE_REQUESTED_BY,
+    IntentAction,
+    NodeOperation,
+    Phase,
+    Reason,
+    Wish,
+)
+
+DELETION = "the deletion of the operation"
+"""Stands for the person in `wish_by` when the object is being deleted."""
+
+_WISHES = ((CANCELLED_BY, Wish.CANCEL), (RELEASE_REQUESTED_BY, Wish.RELEASE))
+_TAINT_EXPECTED = frozenset(
+    {
+        Phase.ISOLATED,
+        Phase.DRAINING,
+        Phase.EXECUTING,
+        Phase.AWAITING_RETURN,
+        Phase.VERIFYING,
+        Phase.RETRYING,
+        Phase.NEXT_RUNG,
+        Phase.ESCALATED,
+    }
+)
+_BEGINS = frozenset({Phase.RECEIVED, Phase.GATED})
+
+
+def without_node(operation: NodeOperation, observation: Observation, now: datetime) -> Step | None:
+    """The end of an operation whose node is gone, or another one under the same name."""
+    node = observation.node
+    if node is None:
+        text = "there is no node of this name"
+        return record(operation, now, Phase.NODE_GONE, Reason.NODE_DELETED, text, isolated=False)
+    pinned = operation.status.node_uid
+    if pinned and pinned != node.uid:
+        text = "the node was deleted, and another one has its name"
+        return record(operation, now, Phase.SUPERSEDED, Reason.NODE_REPLACED, text, isolated=False)
+    return None
+
+
+def inconsistent(operation: NodeOperation) -> str | None:
+    """Why the stored status cannot be ours: somebody edited it by hand."""
+    status = operation.status
+    if status.phase in _BEGINS:
+        return None
+    if not status.node_uid:
+        return "status.nodeUID is missing"
+    if operation.spec.dry_run:
+        return "a dry run never comes to this phase"
+    if status.since is None:
+        return "status.since is missing"
+    if status.phase in _TAINT_EXPECTED - {Phase.ESCALATED} and not status.isolated:
+        return "status.isolated is not set"
+    return None
+
+
+def without_playbook(
+    operation: NodeOperation, playbook: Playbook | None, now: datetime
+) -> Step | None:
+    """The end of an operation whose playbook or rung the configuration no longer has."""
+    status = operation.status
+    if playbook is None:
+        text = f"the configuration has no playbook {operation.spec.playbook}"
+    elif not _has_rung(operation, playbook):
+        text = f"the playbook has no rung {status.rung_name} at place {status.rung + 1} any more"
+    else:
+        return None
+    if status.phase is Phase.ESCALATED:
+        return Wait(None, status.reason, text)
+    untouched = status.phase in _BEGINS
+    phase = Phase.CANCELLED if untouched else Phase.ESCALATED
+    return record(operation, now, phase, Reason.PLAYBOOK_GONE, text, clear_since=None)
+
+
+def _has_rung(operation: NodeOperation, playbook: Playbook) -> bool:
+    status = operation.status
+    if status.phase in _BEGINS:
+        return True
+    if status.rung >= len(playbook.ladder):
+        return False
+    return playbook.ladder[status.rung].name == status.rung_name
+
+
+def wish(operation: NodeOperation, now: datetime) -> Step | None:
+    """Take a person's annotation into the status, and only then off the object."""
+    status = operation.status
+    for annotation, wanted in _WISHES:
+        by = operation.annotations.get(annotation)
+        if not by:
+            continue
+        useless = wanted is Wish.RELEASE and status.phase is not Phase.ESCALATED
+        if useless or (status.wish, status.wish_by) == (wanted, by):
+            effect = ForgetWish(operation.name, annotation, by)
+            return Act((effect,), now + LOOK_AGAIN)
+        return _take_up(operation, now, wanted, by)
+    if operation.deleting and status.wish is None and status.wish_by != DELETION:
+        return _take_up(operation, now, Wish.CANCEL, DELETION)
+    return None
+
+
+def _take_up(operation: NodeOperation, now: datetime, wanted: Wish, by: str) -> Step:
+    status = operation.status
+    return record(
+        operation,
+        now,
+        status.phase,
+        status.reason,
+        status.message,
+        wish=wanted,
+        wish_by=by,
+        held_by=status.held_by,
+        deadline=status.deadline,
+    )
+
+
+def taint_removed(case: Case) -> Step | None:
+    """A person who takes our taint off ends the operation; a Job that has not begun must not."""
+    status = case.status
+    if not status.isolated or status.phase not in _TAINT_EXPECTED or case.tainted:
+        return None
+    intent, job = status.intent, case.observation.job
+    if intent is not None and intent.action is IntentAction.RUN_JOB:
+        if job is None or job.state is JobState.UNKNOWN:
+            return Wait(case.now + LOOK_AGAIN, status.reason, "the Job has not been read")
+        if job.state is JobState.ACTIVE and not job.began:
+            effect = DeleteJob(job.name, case.config.jobs.namespace)
+            return Act((effect,), case.now + LOOK_AGAIN)
+    text = "our taint was removed by somebody; the node is theirs now"
+    return record(
+        case.operation,
+        case.now,
+        Phase.CANCELLED,
+        Reason.TAINT_REMOVED,
+        text,
+        isolated=False,
+        clear_since=None,
+    )
+
+
+def at_rest(
+    operation: NodeOperation, observation: Observation, now: datetime, *, clear: bool
+) -> Step:
+    """An operation that has ended: take off a taint that came late, remember a fault seen clear."""
+    status, node = operation.status, observation.node
+    ours = node is not None and node.uid == status.node_uid and not operation.spec.dry_run
+    late = ours and node is not None and node.operation_taint == operation.name
+    if late and node is not None and status.phase in {Phase.SUCCEEDED, Phase.CANCELLED}:
+        effect = Release(node.name, node.uid, operation.name, operation.uid)
+        return Act((effect,), now + LOOK_AGAIN)
+    if clear and status.clear_since is None:
+        return record(operation, now, status.phase, status.reason, status.message, clear_since=now)
+    return Wait(None, status.reason, status.message)
+
+
+def is_stale(observation: Observation, config: Config, now: datetime) -> bool:
+    """Whether what is seen is too old to act on."""
+    return observation.stale(now, config.freshness.nodes)
+
+
+def without(operation: NodeOperation, others: Sequence[NodeOperation]) -> list[NodeOperation]:
+    """The other operations: itself is never among them."""
+    return [each for each in others if each.name != operation.name]

@@ -1,0 +1,103 @@
+"""A node operation: its data, its words, its names, its JSON, and which phase may follow which.
+
+Pure. What happens next is decided by `lifecycle`.
+"""
+
+from chassis.contracts import OPERATION_TAINT
+from remediator.operation.codec import (
+    API_VERSION,
+    KIND,
+    cause_json,
+    read,
+    spec_json,
+    status_json,
+    to_json,
+)
+from remediator.operation.fields import Fields, compact, written_time
+from remediator.operation.model import (
+    MAX_ATTEMPTS,
+    MAX_CAUSES,
+    MAX_HISTORY,
+    Attempt,
+    Cause,
+    HeldBy,
+    HistoryEntry,
+    Intent,
+    NodeOperation,
+    OperationSpec,
+    OperationStatus,
+)
+from remediator.operation.naming import (
+    APPROVED_BY,
+    ATTEMPT_LABEL,
+    CANCELLED_BY,
+    CHECKPOINT_DONE,
+    CHECKPOINT_REQUEST,
+    FINALIZER,
+    OPERATION_LABEL,
+    OPERATION_UID_LABEL,
+    PAUSED,
+    RELEASE_REQUESTED_BY,
+    RUNG_LABEL,
+    SCALE_DOWN_MARK,
+    job_name,
+    operation_name,
+)
+from remediator.operation.reasons import (
+    AttemptOutcome,
+    CauseKind,
+    IntentAction,
+    Phase,
+    Reason,
+    Trigger,
+    Wish,
+)
+from remediator.operation.transitions import FOLLOWERS, may_follow
+
+__all__ = [
+    "API_VERSION",
+    "APPROVED_BY",
+    "ATTEMPT_LABEL",
+    "CANCELLED_BY",
+    "CHECKPOINT_DONE",
+    "CHECKPOINT_REQUEST",
+    "FINALIZER",
+    "FOLLOWERS",
+    "KIND",
+    "MAX_ATTEMPTS",
+    "MAX_CAUSES",
+    "MAX_HISTORY",
+    "OPERATION_LABEL",
+    "OPERATION_TAINT",
+    "OPERATION_UID_LABEL",
+    "PAUSED",
+    "RELEASE_REQUESTED_BY",
+    "RUNG_LABEL",
+    "SCALE_DOWN_MARK",
+    "Attempt",
+    "AttemptOutcome",
+    "Cause",
+    "CauseKind",
+    "Fields",
+    "HeldBy",
+    "HistoryEntry",
+    "Intent",
+    "IntentAction",
+    "NodeOperation",
+    "OperationSpec",
+    "OperationStatus",
+    "Phase",
+    "Reason",
+    "Trigger",
+    "Wish",
+    "cause_json",
+    "compact",
+    "job_name",
+    "may_follow",
+    "operation_name",
+    "read",
+    "spec_json",
+    "status_json",
+    "to_json",
+    "written_time",
+]

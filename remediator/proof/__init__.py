@@ -1,0 +1,8 @@
+"""Whether a node is proven healthy after a repair.
+
+Pure. Only what was seen after the repair counts; what is unknown, stale or missing never proves anything.
+"""
+
+from remediator.proof.judging import judge
+
+__all__ = ["judge"]
