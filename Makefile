@@ -16,7 +16,7 @@ test: .venv/ready ## the tests, without the slow journeys (T=path picks)
 	$(BIN)/python -m pytest -n auto -m "not slow" $(T)
 
 journeys: .venv/ready ## the slow tests: real programs, crashes
-	$(BIN)/python -m pytest -m slow $(T)
+	$(BIN)/python -m pytest -n auto --dist loadfile -m slow $(T)
 
 check: .venv/ready ## format, lint, types, layers, docs
 	$(BIN)/ruff format --check .
