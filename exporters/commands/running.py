@@ -5,7 +5,7 @@ The same for every service of exporters. Must not know what a service does.
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -45,6 +45,15 @@ class Service(Protocol[M]):
 
 
 Make = Callable[[M, CollectorRegistry, FilteringBoundLogger], Service[M]]
+
+
+def tell_restart_needed(
+    log: FilteringBoundLogger, keys: Iterable[str], started_with: Settings, settings: Settings
+) -> None:
+    """Say which of `keys`, that only a start reads, have changed since then."""
+    changed = [key for key in keys if getattr(settings, key) != getattr(started_with, key)]
+    if changed:
+        log.warning("restart_needed", keys=changed)
 
 
 def run_service(

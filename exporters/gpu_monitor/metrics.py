@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from exporters.commands.running import PREFIX
 from exporters.probe_pods import Course, Plan, Purpose
 
-PREFIX = "nodemend"
 PATCH_RESULTS = ("ok", "conflict", "gone", "failed")
 
 

@@ -15,10 +15,11 @@ from chassis.kube_lease import LeaderElection, Term
 from chassis.kube_watch import Change, KubeCache, WatchMetrics
 from chassis.serving import Server
 from chassis.webapp import create_app
+from exporters.commands.running import PREFIX, tell_restart_needed
 from exporters.config.gpu_monitor import GpuMonitorSettings
 from exporters.gpu_monitor.cluster import ProbeCluster
 from exporters.gpu_monitor.exposition import ProbeExposition
-from exporters.gpu_monitor.metrics import PREFIX, MonitorMetrics
+from exporters.gpu_monitor.metrics import MonitorMetrics
 from exporters.gpu_monitor.monitor import Monitor, Surroundings
 from exporters.gpu_monitor.nodes import MonitoredNode, node_reader
 from exporters.gpu_monitor.nodes_book import NodesBook
@@ -135,10 +136,7 @@ class GpuMonitorService:
         """Take new settings; what they cannot change while we run is said."""
         self._settings = settings
         self._wake.set()
-        old = self._started_with
-        changed = [key for key in _NEED_RESTART if getattr(settings, key) != getattr(old, key)]
-        if changed:
-            self._log.warning("restart_needed", keys=changed)
+        tell_restart_needed(self._log, _NEED_RESTART, self._started_with, settings)
 
     def run(self, stop: threading.Event, watcher: ConfigWatcher[GpuMonitorSettings]) -> None:
         """Serve until `stop`, then end; the Lease is given back.

@@ -7,7 +7,8 @@ from datetime import timedelta
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from exporters.node_agent.metrics import PREFIX, PROBE
+from exporters.commands.running import PREFIX
+from exporters.node_agent.metrics import PROBE
 from exporters.node_agent.probe_log import LAST_RUN, LAST_SUCCESS, SECONDS, SUCCESS
 from exporters.readings import DriverReading, GpuReading
 

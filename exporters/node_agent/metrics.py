@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from exporters.commands.running import PREFIX
 from exporters.condition_writer import PatchResult
 from exporters.readings import ProbeEnd, ProbeReport
 from exporters.verdict import CheckReport, Result
 from exporters.xids import XidEvent
 
-PREFIX = "nodemend"
 PROBE = "cuda"
 STATES = ("ok", "problem", "unknown")
 RUN_RESULTS = ("pass", "fail", "skipped_busy", "pending", "preempted", "timeout", "error")

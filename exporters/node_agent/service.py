@@ -13,11 +13,12 @@ from chassis.errors import ConfigError
 from chassis.kube_watch import WatchMetrics
 from chassis.serving import Server
 from chassis.webapp import create_app
+from exporters.commands.running import PREFIX, tell_restart_needed
 from exporters.config.node_agent import NodeAgentSettings
 from exporters.killable_child import ChildPool
 from exporters.node_agent.crew import Crew, Given
 from exporters.node_agent.gpu_metrics import GpuCollector, GpuFacts
-from exporters.node_agent.metrics import PREFIX, AgentMetrics
+from exporters.node_agent.metrics import AgentMetrics
 
 _MAX_BODY = 64 * 1024  # nothing is posted here
 _NEED_RESTART = ("serving", "log_level")
@@ -78,13 +79,7 @@ class NodeAgentService:
         # Made again, from the state that the old one has just left.
         self._crew = Crew(settings, self._given)
         self._crew.start()
-        changed = [
-            key
-            for key in _NEED_RESTART
-            if getattr(settings, key) != getattr(self._started_with, key)
-        ]
-        if changed:
-            self._log.warning("restart_needed", keys=changed)
+        tell_restart_needed(self._log, _NEED_RESTART, self._started_with, settings)
 
     def run(self, stop: threading.Event, watcher: ConfigWatcher[NodeAgentSettings]) -> None:
         """Serve until `stop`, then end.

@@ -13,10 +13,10 @@ from chassis.kube_client import KubeClient
 from chassis.kube_watch import WatchMetrics
 from chassis.serving import Server
 from chassis.webapp import create_app
+from exporters.commands.running import PREFIX, tell_restart_needed
 from exporters.config.node_conditions import NodeConditionsSettings
 from exporters.node_condition_exporter.view import NodesView
 
-PREFIX = "nodemend"
 _MAX_BODY = 64 * 1024  # nothing is posted here
 _NEED_RESTART = ("serving", "log_level")
 _RELOAD_WAIT = timedelta(seconds=60)
@@ -64,13 +64,7 @@ class NodeConditionsService:
             )
         old, self._view = self._view, fresh
         old.stop()
-        changed = [
-            key
-            for key in _NEED_RESTART
-            if getattr(settings, key) != getattr(self._started_with, key)
-        ]
-        if changed:
-            self._log.warning("restart_needed", keys=changed)
+        tell_restart_needed(self._log, _NEED_RESTART, self._started_with, settings)
 
     def run(self, stop: threading.Event, watcher: ConfigWatcher[NodeConditionsSettings]) -> None:
         """Serve until `stop`, then end.

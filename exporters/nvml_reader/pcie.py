@@ -11,8 +11,10 @@ from exporters.readings import PcieLink
 _NVIDIA = "0x10de"
 _GPU_CLASSES = ("0x0300", "0x0302")
 """VGA controllers and 3D controllers; the last two digits of a class are its interface."""
-_GENERATIONS = {"2.5": 1, "5.0": 2, "5": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6, "128.0": 7}
+_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6, 128.0: 7}
 """GT/s a lane to PCIe generation."""
+_WIDEST = 32
+"""A bridge without a real link tells 63 or 255."""
 
 
 def find_gpus(root: Path) -> tuple[str, ...] | None:
@@ -76,11 +78,15 @@ def _text(path: Path) -> str:
 
 def _width(path: Path) -> int | None:
     text = _text(path)
-    return int(text) if text.isascii() and text.isdigit() and text not in {"0", "255"} else None
+    width = int(text) if text.isascii() and text.isdigit() else 0
+    return width if 0 < width <= _WIDEST else None
 
 
 def _generation(path: Path) -> int | None:
-    return _GENERATIONS.get(_text(path).partition(" ")[0])
+    """The generation of a speed such as `16.0 GT/s PCIe`; None for `Unknown`."""
+    with contextlib.suppress(ValueError):
+        return _GENERATIONS.get(float(_text(path).partition(" ")[0]))
+    return None
 
 
 def _least(*values: int | None) -> int | None:

@@ -39,6 +39,15 @@ def test_the_worker_goes_on_when_the_last_webhook_is_answered() -> None:
 
 def test_webhooks_without_end_do_not_hold_it_up_for_good() -> None:
     courtesy = Courtesy(timedelta(milliseconds=10))
+    passed = threading.Event()
+
+    def work() -> None:
+        courtesy.give_way()
+        courtesy.give_way()
+        passed.set()
+
     with courtesy.serving():
-        courtesy.give_way()
-        courtesy.give_way()
+        worker = threading.Thread(target=work, daemon=True)
+        worker.start()
+        assert passed.wait(30)
+    worker.join(30)
