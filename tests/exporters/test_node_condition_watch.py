@@ -64,6 +64,8 @@ def watched(cluster: SandboxKubernetes, kubernetes: KubeSettings) -> Iterator[Wa
     one = Watched(kubernetes)
     one.view.start()
     assert one.view.wait_synced(10)
+    # A watch that is still being asked for could tell what a test wants to happen behind its back.
+    wait_until("the watch", lambda: cluster.control.open_watches("nodes") == 1)
     yield one
     one.view.stop()
     one.client.close()
