@@ -3,6 +3,10 @@ PYTHON ?= python3
 BIN    := .venv/bin
 T      ?= tests
 
+# Tests and the demo start many processes; each would compile all that it imports, were nothing kept.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test journeys check fmt bench lock clean
 

@@ -7,11 +7,9 @@ import argparse
 import gc
 import os
 import secrets
-import signal
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -27,8 +25,8 @@ from alerts2gh.ports import Tracker
 from alerts2gh.service import SERVICE, Service
 from alerts2gh.store import open_copy, open_store
 from alerts2gh.worker import NO_LIMITS, DryRun, RecordingTracker, known_issue, lift_blocks
-from chassis.config import ConfigWatcher, dump_settings
-from chassis.errors import ConfigError, NodemendError
+from chassis.errors import NodemendError
+from chassis.running import Program, run_service
 from chassis.telemetry import configure_logging, get_logger, new_registry
 
 _THREAD_TURN = timedelta(microseconds=500)
@@ -101,47 +99,10 @@ def utc_now() -> datetime:
 
 def serve(config_file: Path) -> int:
     """Run the service until SIGTERM or SIGINT; SIGHUP reloads the configuration."""
-    configure_logging()
-    log = get_logger(SERVICE)
-    registry = new_registry(SERVICE, version("nodemend"))
-    service: Service | None = None
-
-    def reload(config: Config) -> None:
-        if service is not None:
-            service.use(config)
-
-    try:
-        watcher = ConfigWatcher(
-            config_file, Config, on_reload=reload, registry=registry, log=log, service=SERVICE
-        )
-        configure_logging(level=watcher.current.log_level)
-        log.info("starting", version=version("nodemend"), config=dump_settings(watcher.current))
-        service = _service(watcher.current, registry, log)
-    except ConfigError as error:
-        sys.stderr.writelines(f"{mistake}\n" for mistake in error.mistakes)
-        return 2
-    except NodemendError as error:
-        sys.stderr.write(f"{SERVICE}: {error}\n")
-        return 2
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    signal.signal(signal.SIGHUP, lambda *_: watcher.request_reload())
-    _answer_evenly()
-    try:
-        service.run(stop, watcher)
-    except NodemendError as error:
-        sys.stderr.write(f"{SERVICE}: {error}\n")
-        return 2
-    return 0
-
-
-def _answer_evenly() -> None:
-    """Set the interpreter so that no answer waits long for what another thread does."""
     sys.setswitchinterval(_THREAD_TURN.total_seconds())
-    gc.collect()
-    gc.freeze()  # what exists now stays: collections need not walk over all modules each time
     gc.set_threshold(*_GARBAGE)
+    program = Program(SERVICE, SERVICE, version("nodemend"), sys.stderr)
+    return run_service(config_file, Config, _service, program)
 
 
 def _service(config: Config, registry: CollectorRegistry, log: FilteringBoundLogger) -> Service:

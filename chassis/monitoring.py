@@ -118,7 +118,7 @@ class AlertmanagerClient:
         wanted = {
             "active": "false",
             "silenced": "true",
-            "inhibited": "false",
+            "inhibited": "true",  # else those that are silenced and inhibited, too, are left out
             "unprocessed": "false",
         }
         with _translated(self._url):

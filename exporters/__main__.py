@@ -4,7 +4,6 @@ Nothing below knows any of these; it gets what it needs handed in. Each sub-comm
 asked for: the children of the agent are sub-commands, too, and there is one agent on every node.
 """
 
-import gc
 import importlib
 import os
 import socket
@@ -46,7 +45,7 @@ def utc_now() -> datetime:
 
 
 def _node_conditions(arguments: Namespace) -> int:
-    from exporters.commands import Surroundings, run_service  # noqa: PLC0415 - see above
+    from exporters.commands import run_service  # noqa: PLC0415 - see above
     from exporters.config.node_conditions import NodeConditionsSettings  # noqa: PLC0415
     from exporters.node_condition_exporter import NodeConditionsService  # noqa: PLC0415
 
@@ -56,37 +55,36 @@ def _node_conditions(arguments: Namespace) -> int:
         version=version("nodemend"),
         shard_index=arguments.shard_index,
     )
-    gc.collect()
-    gc.freeze()  # the modules stay: collections need not walk over them each time
     return run_service(
         "node-conditions",
         arguments.config,
         NodeConditionsSettings,
         make,
-        Surroundings(utc_now, version("nodemend"), sys.stderr),
+        version=version("nodemend"),
+        err=sys.stderr,
     )
 
 
 def _node_agent(arguments: Namespace) -> int:
-    from exporters.commands import Surroundings, run_service  # noqa: PLC0415 - see above
+    from exporters.commands import run_service  # noqa: PLC0415 - see above
     from exporters.config.node_agent import NodeAgentSettings  # noqa: PLC0415
-    from exporters.node_agent import NodeAgentService  # noqa: PLC0415
-    from exporters.node_agent import Surroundings as Around  # noqa: PLC0415
+    from exporters.node_agent import NodeAgentService, Surroundings  # noqa: PLC0415
 
-    around = Around(os.environ.get("NODE_NAME", ""), dict(os.environ), utc_now, version("nodemend"))
-    gc.collect()
-    gc.freeze()  # as above
+    around = Surroundings(
+        os.environ.get("NODE_NAME", ""), dict(os.environ), utc_now, version("nodemend")
+    )
     return run_service(
         "node-agent",
         arguments.config,
         NodeAgentSettings,
         partial(NodeAgentService, around=around),
-        Surroundings(utc_now, version("nodemend"), sys.stderr),
+        version=version("nodemend"),
+        err=sys.stderr,
     )
 
 
 def _gpu_monitor(arguments: Namespace) -> int:
-    from exporters.commands import Surroundings, run_service  # noqa: PLC0415 - see above
+    from exporters.commands import run_service  # noqa: PLC0415 - see above
     from exporters.config.gpu_monitor import GpuMonitorSettings  # noqa: PLC0415
     from exporters.gpu_monitor import GpuMonitorService  # noqa: PLC0415
 
@@ -96,14 +94,13 @@ def _gpu_monitor(arguments: Namespace) -> int:
         version=version("nodemend"),
         identity=f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}",
     )
-    gc.collect()
-    gc.freeze()  # as above
     return run_service(
         "gpu-monitor",
         arguments.config,
         GpuMonitorSettings,
         make,
-        Surroundings(utc_now, version("nodemend"), sys.stderr),
+        version=version("nodemend"),
+        err=sys.stderr,
     )
 
 

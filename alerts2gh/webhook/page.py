@@ -1,23 +1,28 @@
 """The pages for people: what is open and what it waits for, the queue, GitHub's limits, what was given up or refused.
 
-HTML without scripts and without anything from elsewhere. Everything in it may come from an alert, so the templates
-escape it, links lead only to http and https, and the browser is told to run and load nothing.
+Everything in them may come from an alert: links lead only to http and https, and the frame of `chassis.webapp` keeps
+browsers from running anything.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from importlib import resources
-from typing import Any
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
-from flask import Blueprint, Flask, Response, render_template, request
+from flask import Blueprint, Flask, Response, render_template
 
 from alerts2gh.incident import Incident
 from alerts2gh.issue_plan import Step
 from alerts2gh.overview import IncidentLine, Standing, incident_line
 from alerts2gh.ports import DeadLetter, Store
-from chassis.webapp import AuthSettings, RequestRefused
+from chassis.webapp import (
+    AuthSettings,
+    RequestRefused,
+    html_answer,
+    install_frame,
+    is_stranger,
+    prefixes_with_pages,
+)
 
 _MOST_OPEN = 200
 _MOST_CLOSED = 20
@@ -25,13 +30,7 @@ _MOST_LETTERS = 100
 _MOST_MEMBERS = 500
 _STATES = ("open", "unfiled", "rolled_up", "dead")
 _CLOSED = ("closed",)
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none';"
-    " form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
+_REFRESH = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Page:
     def overview(self) -> str:
         """The first page; to somebody unknown only numbers, when a token is needed for more."""
         standing = self.standing()
-        if self._unknown():
+        if is_stranger(self.auth):
             return render_template("counts.html", standing=standing)
         letters = self.store.dead_letters()
         return render_template(
@@ -58,14 +57,6 @@ class Page:
             letters=letters[:_MOST_LETTERS],
             more_letters=len(letters) - _MOST_LETTERS,
         )
-
-    def _unknown(self) -> bool:
-        """Whether the caller has to be taken for a stranger. With basic authentication none gets here."""
-        if self.auth is None or self.auth.basic_auth:
-            return False
-        given = request.authorization
-        token = given.token if given is not None and given.type == "bearer" else None
-        return token is None or not self.auth.accepts_bearer(token)
 
     def _lines(
         self, states: Sequence[str], most: int, plan: Callable[[Incident], Step] | None
@@ -105,43 +96,27 @@ def _letters_of(incident_id: str, letters: Sequence[DeadLetter]) -> list[DeadLet
 
 
 def protected_prefixes(auth: AuthSettings | None) -> tuple[str, ...]:
-    """What needs a credential. A browser can only give a password, so without one `/` stays open, with numbers only."""
-    everybody = auth is not None and not auth.basic_auth
-    return ("/v1", "/incidents") if everybody else ("/v1", "/incidents", "/")
+    """What needs a credential; without a password a browser has none, so `/` stays open with numbers only."""
+    return prefixes_with_pages(auth, "/v1", "/incidents")
 
 
 def install_page(app: Flask, page: Page) -> None:
     """Add GET / and GET /incidents/ID."""
+    install_frame(app, "alerts2gh", refresh=_REFRESH, clock=page.clock)
     routes = Blueprint("page", __name__, template_folder="../templates")
-    style = resources.files("alerts2gh").joinpath("templates", "page.css").read_text("utf-8")
     routes.add_app_template_filter(_web_address, "web_address")
-    routes.add_app_template_filter(_moment, "moment")
     routes.add_app_template_filter(_words, "words")
     routes.add_app_template_filter(_duration, "duration")
 
-    @routes.context_processor
-    def common() -> dict[str, Any]:
-        return {"now": page.clock()}
-
     @routes.get("/")
     def overview() -> Response:
-        return _html(page.overview())
+        return html_answer(page.overview())
 
     @routes.get("/incidents/<incident_id>")
     def incident(incident_id: str) -> Response:
-        return _html(page.incident(incident_id))
-
-    @routes.get("/page.css")
-    def css() -> Response:
-        return Response(style, content_type="text/css; charset=utf-8")
+        return html_answer(page.incident(incident_id))
 
     app.register_blueprint(routes)
-
-
-def _html(text: str) -> Response:
-    response = Response(text, content_type="text/html; charset=utf-8")
-    response.headers.update(_HEADERS)
-    return response
 
 
 def _web_address(url: str) -> str:
@@ -151,10 +126,6 @@ def _web_address(url: str) -> str:
     except ValueError:
         return ""
     return url if parts.scheme in {"http", "https"} and parts.netloc else ""
-
-
-def _moment(at: datetime | None) -> str:
-    return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _words(name: object) -> str:

@@ -19,6 +19,7 @@ from kubernetes.config import (
 )
 
 from chassis.errors import PermanentError
+from chassis.kube_client.connections import leave_nothing_open
 from chassis.kube_client.settings import KubeSettings
 
 _POOL_SIZE = 32
@@ -50,7 +51,7 @@ class Credentials:
 
     def new_pool(self) -> urllib3.PoolManager:
         """Connections to the API; safe to use from many threads; never retries by itself."""
-        return RESTClientObject(self._configuration).pool_manager
+        return leave_nothing_open(RESTClientObject(self._configuration).pool_manager)
 
     def authorization(self) -> str | None:
         """The header's value; None when a client certificate, or nothing, says who we are."""

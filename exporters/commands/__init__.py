@@ -5,6 +5,6 @@ The children that the agent starts are sub-commands, too, and must start fast; s
 
 from exporters.commands.check import check_config
 from exporters.commands.parser import HELPERS, SERVICES, build_parser
-from exporters.commands.running import Surroundings, run_service
+from exporters.commands.running import run_service
 
-__all__ = ["HELPERS", "SERVICES", "Surroundings", "build_parser", "check_config", "run_service"]
+__all__ = ["HELPERS", "SERVICES", "build_parser", "check_config", "run_service"]

@@ -62,6 +62,9 @@ class Goal(Protocol):
     def wanted(self, view: NodeView) -> Wanted | None:
         """What it shall have; None while that is not known."""
 
+    def wrote(self, view: NodeView) -> None:
+        """Take note of the node as a patch has left it; somebody may have changed it since."""
+
 
 class ConditionWriter:
     """Keeps one node's conditions as `goal` wants them. `see` and `wake` may be called from any thread."""
@@ -197,10 +200,12 @@ class ConditionWriter:
         if self._failing:
             self._failing = ""
             self._log.info("conditions_written_again")
+        self._goal.wrote(view)
         with self._lock:
             if self._view is None or view.uid != self._view.uid:
                 return
-            self._view = view
+            if not _is_older(view, self._view):
+                self._view = view
             self._written = dict(wanted.conditions)
             if told_conditions:
                 self._due = next_heartbeat(self._clock(), self._period, self._dice())

@@ -13,9 +13,8 @@ from chassis.config import ConfigWatcher
 from chassis.kube_client import NODES, PODS, KubeClient
 from chassis.kube_lease import LeaderElection, Term
 from chassis.kube_watch import Change, KubeCache, WatchMetrics
-from chassis.serving import Server
-from chassis.webapp import create_app
-from exporters.commands.running import PREFIX, tell_restart_needed
+from chassis.running import serve_until, tell_restart_needed
+from exporters.commands.running import PREFIX, metrics_server
 from exporters.config.gpu_monitor import GpuMonitorSettings
 from exporters.gpu_monitor.cluster import ProbeCluster
 from exporters.gpu_monitor.exposition import ProbeExposition
@@ -26,7 +25,6 @@ from exporters.gpu_monitor.nodes_book import NodesBook
 from exporters.gpu_monitor.pods_book import LastSeen, PodsBook
 from exporters.probe_pods import SELECTOR, PodView, view_of_pod
 
-_MAX_BODY = 64 * 1024  # nothing is posted here
 _NEED_RESTART = (
     "serving",
     "log_level",
@@ -144,31 +142,23 @@ class GpuMonitorService:
         Raises:
             PermanentError: The address or the certificate cannot be used.
         """
-        app = create_app(
-            PREFIX,
-            registry=self._registry,
-            log=self._log,
-            max_body_bytes=_MAX_BODY,
-            auth=None,
+        server = metrics_server(
+            self._started_with.serving,
+            self._registry,
+            self._log,
             readiness={"nodes": self._why_not_ready},
             metrics_hook=self._pieces,
         )
-        server = Server(app, self._started_with.serving, self._log, self._registry, service=PREFIX)
-        try:
-            self._nodes.start()
-            self._pods.start()
-            server.start()
-            watcher.start()
-            self._election.start()
-            stop.wait()
-            self._log.info("stopping")
-            self._wake.set()
-            self._election.stop()
-            server.stop()
-        finally:
-            watcher.stop()
-            self._nodes.stop()
-            self._pods.stop()
+        serve_until(
+            stop,
+            server,
+            watcher,
+            self._log,
+            begin=[self._nodes.start, self._pods.start],
+            serving=[self._election.start],
+            stopping=[self._wake.set, self._election.stop],
+            end=[self._nodes.stop, self._pods.stop],
+        )
 
     def _why_not_ready(self) -> str | None:
         if self._nodes.has_synced and self._pods.has_synced:

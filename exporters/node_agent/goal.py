@@ -3,6 +3,7 @@
 The only place that decides on ownership; what a condition says is the board's affair.
 """
 
+import threading
 from collections.abc import Callable
 from datetime import datetime
 
@@ -60,6 +61,8 @@ class NodeGoal:
         self._log = log
         self._view: NodeView | None = None
         self._answer: ProbeResult | None = None
+        """On its way to the node; not to be written again once it has stood there."""
+        self._answer_lock = threading.Lock()
         self._refused = False
         self._forgot = ""
 
@@ -70,7 +73,10 @@ class NodeGoal:
         return self._mode is ProbeMode.IN_PLACE and not self._other_owner()
 
     def request(self) -> str | None:
-        """The operation that wants all GPUs probed, unless this boot's final answer stands on the node."""
+        """The operation that wants all GPUs probed, unless this boot's final answer stands on the node.
+
+        Whoever takes the answer away from there asks again.
+        """
         view = self._view
         if view is None:
             return None
@@ -78,16 +84,21 @@ class NodeGoal:
         if not operation:
             return None
         found = ProbeResult.parse(view.annotations.get(PROBE_RESULT_ANNOTATION, ""))
-        answered = (
-            found is not None
-            and is_final(found)
-            and (found.operation, found.boot_id) == (operation, self._board.boot.id)
+        if any(self._answers(each, operation) for each in (found, self._answer)):
+            return None
+        return operation
+
+    def _answers(self, answer: ProbeResult | None, operation: str) -> bool:
+        return (
+            answer is not None
+            and is_final(answer)
+            and (answer.operation, answer.boot_id) == (operation, self._board.boot.id)
         )
-        return None if answered else operation
 
     def answered(self, answer: ProbeResult) -> None:
         """An answer for the node."""
-        self._answer = answer
+        with self._answer_lock:
+            self._answer = answer
 
     # What the writer asks.
 
@@ -98,6 +109,7 @@ class NodeGoal:
     def see(self, view: NodeView) -> None:
         """The node as it is now."""
         self._view = view
+        self._see_answer(view.annotations.get(PROBE_RESULT_ANNOTATION))
         refused = self._mode is ProbeMode.IN_PLACE and self._other_owner()
         if refused != self._refused:
             self._refused = refused
@@ -127,6 +139,15 @@ class NodeGoal:
             handed_over=frozenset(handed_over),
             annotations=self._annotations(view, owns=PROBED in states),
         )
+
+    def wrote(self, view: NodeView) -> None:
+        """An answer that has been written is not written again: if it is gone, it was taken away."""
+        self._see_answer(view.annotations.get(PROBE_RESULT_ANNOTATION))
+
+    def _see_answer(self, standing: str | None) -> None:
+        with self._answer_lock:
+            if self._answer is not None and self._answer.dump() == standing:
+                self._answer = None
 
     def _annotations(self, view: NodeView, *, owns: bool) -> dict[str, str | None]:
         found: dict[str, str | None] = {}

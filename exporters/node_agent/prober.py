@@ -19,7 +19,7 @@ from exporters.cuda_probe.devices import Target, no_probe, plan_probes
 from exporters.cuda_probe.running import GpuProbe
 from exporters.driver_answers import unread_driver
 from exporters.killable_child import ChildPool
-from exporters.node_agent.answering import answer_to, is_final
+from exporters.node_agent.answering import answer_to
 from exporters.node_agent.board import Board
 from exporters.node_agent.gpu_rounds import DriverDesk, Presence
 from exporters.node_agent.metrics import AgentMetrics
@@ -82,7 +82,6 @@ class Prober:
         self._request = request
         self._answered = answered
         self._log = log
-        self._answer: ProbeResult | None = None
         self._due = next_run(clock(), settings.period, node)
         self._retry = 0.0
         self._wake = threading.Event()
@@ -129,19 +128,14 @@ class Prober:
             return
         now = self._clock()
         operation = self._request()
-        if operation and self._is_open(operation) and time.monotonic() >= self._retry:
+        if operation and time.monotonic() >= self._retry:
             self._serve(operation)
         elif now >= self._due or self._due - now > self._settings.period:  # a clock set back
             self._probe_all()
             self._due = next_run(self._clock(), self._settings.period, self._node)
 
-    def _is_open(self, operation: str) -> bool:
-        answer = self._answer
-        return answer is None or answer.operation != operation or not is_final(answer)
-
     def _until_retry(self) -> float:
-        operation = self._request()
-        if not operation or not self._is_open(operation):
+        if not self._request():
             return _MOST_WAIT
         return max(0.0, self._retry - time.monotonic())
 
@@ -156,7 +150,6 @@ class Prober:
         boot = self._tools.board.boot.id
         answer = answer_to(operation, boot, self._clock(), reports, missing=missing, lost=lost)
         self._retry = time.monotonic() + self._settings.retry_request.total_seconds()
-        self._answer = answer
         self._log.info("probe_answered", operation=operation, result=str(answer.result))
         self._answered(answer)
 

@@ -11,16 +11,14 @@ from structlog.typing import FilteringBoundLogger
 from chassis.config import ConfigWatcher
 from chassis.errors import ConfigError
 from chassis.kube_watch import WatchMetrics
-from chassis.serving import Server
-from chassis.webapp import create_app
-from exporters.commands.running import PREFIX, tell_restart_needed
+from chassis.running import serve_until, tell_restart_needed
+from exporters.commands.running import PREFIX, metrics_server
 from exporters.config.node_agent import NodeAgentSettings
 from exporters.killable_child import ChildPool
 from exporters.node_agent.crew import Crew, Given
 from exporters.node_agent.gpu_metrics import GpuCollector, GpuFacts
 from exporters.node_agent.metrics import AgentMetrics
 
-_MAX_BODY = 64 * 1024  # nothing is posted here
 _NEED_RESTART = ("serving", "log_level")
 
 
@@ -87,30 +85,20 @@ class NodeAgentService:
         Raises:
             PermanentError: The address or the certificate cannot be used.
         """
-        app = create_app(
-            PREFIX,
-            registry=self._registry,
-            log=self._log,
-            max_body_bytes=_MAX_BODY,
-            auth=None,
-            readiness={
-                "checks": self._why_not_ready,
-                "node": self._why_not_told,
-            },
+        server = metrics_server(
+            self._started_with.serving,
+            self._registry,
+            self._log,
+            readiness={"checks": self._why_not_ready, "node": self._why_not_told},
         )
-        server = Server(app, self._started_with.serving, self._log, self._registry, service=PREFIX)
-        try:
-            self._crew.start()
-            server.start()
-            watcher.start()
-            stop.wait()
-            self._log.info("stopping")
-            server.stop()
-        finally:
-            watcher.stop()
-            self._crew.stop()
+        serve_until(
+            stop, server, watcher, self._log, begin=[self._crew.start], end=[self._stop_crew]
+        )
 
     # Of the crew of the moment: it changes.
+
+    def _stop_crew(self) -> None:
+        self._crew.stop()
 
     def _why_not_ready(self) -> str | None:
         return self._crew.why_not_ready()

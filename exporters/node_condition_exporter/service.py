@@ -11,13 +11,11 @@ from chassis.config import ConfigWatcher, format_duration
 from chassis.errors import TemporaryError
 from chassis.kube_client import KubeClient
 from chassis.kube_watch import WatchMetrics
-from chassis.serving import Server
-from chassis.webapp import create_app
-from exporters.commands.running import PREFIX, tell_restart_needed
+from chassis.running import serve_until, tell_restart_needed
+from exporters.commands.running import PREFIX, metrics_server
 from exporters.config.node_conditions import NodeConditionsSettings
 from exporters.node_condition_exporter.view import NodesView
 
-_MAX_BODY = 64 * 1024  # nothing is posted here
 _NEED_RESTART = ("serving", "log_level")
 _RELOAD_WAIT = timedelta(seconds=60)
 
@@ -72,26 +70,19 @@ class NodeConditionsService:
         Raises:
             PermanentError: The address or the certificate cannot be used.
         """
-        app = create_app(
-            PREFIX,
-            registry=self._registry,
-            log=self._log,
-            max_body_bytes=_MAX_BODY,
-            auth=None,
+        server = metrics_server(
+            self._started_with.serving,
+            self._registry,
+            self._log,
             readiness={"nodes": self._why_not_ready},
             metrics_hook=self._pieces,
         )
-        server = Server(app, self._started_with.serving, self._log, self._registry, service=PREFIX)
-        try:
-            self._view.start()
-            server.start()
-            watcher.start()
-            stop.wait()
-            self._log.info("stopping")
-            server.stop()
-        finally:
-            watcher.stop()
-            self._view.stop()
+        serve_until(
+            stop, server, watcher, self._log, begin=[self._view.start], end=[self._stop_view]
+        )
+
+    def _stop_view(self) -> None:
+        self._view.stop()  # the one of then: a reload makes another
 
     def _why_not_ready(self) -> str | None:
         return self._view.why_not_ready()

@@ -25,7 +25,11 @@ pytestmark = [
     ),
 ]
 
-CONFIG = "route: {receiver: none, group_wait: 0s}\nreceivers: [{name: none}]\n"
+CONFIG = """
+route: {receiver: none, group_wait: 0s}
+receivers: [{name: none}]
+inhibit_rules: [{source_matchers: [alertname=Louder], target_matchers: [alertname=Both]}]
+"""
 
 
 def eventually(holds: Callable[[], Any]) -> Any:
@@ -64,15 +68,15 @@ def post(url: str, path: str, body: Any) -> None:
     requests.post(url + path, json=body, timeout=10).raise_for_status()
 
 
-def silence(url: str, alertname: str) -> None:
+def silence(url: str, alertname: str, *, by: str = "test", comment: str = "test") -> None:
     now = datetime.now(UTC)
     matcher = {"name": "alertname", "value": alertname, "isRegex": False, "isEqual": True}
     body = {
         "matchers": [matcher],
         "startsAt": now.isoformat(),
         "endsAt": (now + timedelta(hours=1)).isoformat(),
-        "createdBy": "test",
-        "comment": "test",
+        "createdBy": by,
+        "comment": comment,
     }
     post(url, "/api/v2/silences", body)
 
@@ -107,3 +111,26 @@ def test_a_silenced_alert_is_listed_and_a_resolved_one_is_not(url: str) -> None:
     assert alerts["Quiet"].fingerprint == fingerprint(labels)
     assert abs(alerts["Quiet"].starts_at - (before - timedelta(minutes=5))) < timedelta(seconds=1)
     assert before - timedelta(minutes=1) < client.started_at() <= datetime.now(UTC)
+
+
+def test_who_silenced_an_alert_and_why_is_told_by_its_fingerprint(url: str) -> None:
+    client = AlertmanagerClient(Access(url))
+    began = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()
+    names = ("Quiet", "Both", "Louder")
+    assert client.silenced() == {}
+
+    silence(url, "Quiet", by="ann", comment="rack 4 is being moved")
+    silence(url, "Quiet", by="bob", comment="so is rack 5")
+    silence(url, "Both", by="eve", comment="an alert that is inhibited as well")
+    alerts = [{"labels": {"alertname": each}, "startsAt": began} for each in names]
+    post(url, "/api/v2/alerts", alerts)
+    eventually(lambda: [each for each in silenced(url) if each["status"]["inhibitedBy"]])
+
+    told = client.silenced()
+    of = {each: fingerprint({"alertname": each}) for each in names}
+    assert set(told) == {of["Quiet"], of["Both"]}
+    assert set(told[of["Quiet"]].split("; ")) == {
+        "by ann: rack 4 is being moved",
+        "by bob: so is rack 5",
+    }
+    assert told[of["Both"]] == "by eve: an alert that is inhibited as well"

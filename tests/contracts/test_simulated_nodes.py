@@ -498,6 +498,25 @@ def test_a_probe_is_answered_for_each_gpu_of_this_boot(world: World) -> None:
     assert world.node.history.count(Happening.PROBE_ANSWERED, "op-1") == 1
 
 
+def test_a_probe_is_answered_anew_after_a_reboot_and_when_its_answer_is_taken_away(
+    world: World,
+) -> None:
+    world.node.inject(Fault(FaultKind.GPU_RUNTIME_ERROR))
+    ask_for_probe(world, "op-1")
+    first = probe_answer(world, "op-1")
+
+    world.node.reboot()
+    until(lambda: probe_answer(world, "op-1")["bootID"] == world.node.boot_id != first["bootID"])
+    assert set(probe_answer(world, "op-1")["gpus"].values()) == {"pass"}
+
+    world.node.inject(FaultKind.PROBE_FAILS)
+    body = {"metadata": {"annotations": {PROBE_RESULT_ANNOTATION: None}}}
+    world.client.patch(NODES, world.name, body, kind=PatchKind.MERGE)
+
+    assert "problem" in probe_answer(world, "op-1")["gpus"].values()
+    assert world.node.history.count(Happening.PROBE_ANSWERED, "op-1") == 3
+
+
 def test_a_probe_pod_reports_the_gpus_that_it_was_given(world: World) -> None:
     world.node.inject(Fault(FaultKind.GPU_RUNTIME_ERROR, gpu=0))
     world.create("probe", image="gpu-probe", restartPolicy="Never", resources=world.gpus(1))

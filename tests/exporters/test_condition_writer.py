@@ -203,6 +203,7 @@ class Goal:
     def __init__(self) -> None:
         self.now = Wanted()
         self.met: list[str] = []
+        self.wrote_at: list[str] = []
 
     def meet(self, view: NodeView) -> None:
         self.met.append(view.uid)
@@ -210,6 +211,9 @@ class Goal:
     def wanted(self, view: NodeView) -> Wanted | None:
         assert view.name == NODE_NAME
         return self.now
+
+    def wrote(self, view: NodeView) -> None:
+        self.wrote_at.append(view.version)
 
 
 class Writing:

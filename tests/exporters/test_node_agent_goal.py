@@ -149,15 +149,30 @@ def test_a_request_is_open_until_this_boot_has_answered_it(
     assert agent.goal.request() == asked
 
 
-def test_an_answer_is_written_for_as_long_as_its_request_stands() -> None:
+def test_an_answer_is_written_for_its_request_until_it_stands_on_the_node() -> None:
     agent = Agent(driver=GPUS)
     answer = an_answer()
     agent.goal.answered(ProbeResult.model_validate_json(answer))
 
-    standing = agent.wanted(request="op").annotations
-    assert standing[PROBE_RESULT_ANNOTATION] == answer
     for other in ({"request": "op-2"}, {}):
         assert PROBE_RESULT_ANNOTATION not in agent.wanted(**other).annotations
+    on_its_way = agent.wanted(request="op").annotations
+    assert on_its_way[PROBE_RESULT_ANNOTATION] == answer
+    assert agent.goal.request() is None
+
+    assert PROBE_RESULT_ANNOTATION not in agent.wanted(request="op", result=answer).annotations
+    assert agent.goal.request() is None
+
+
+def test_an_answer_that_was_taken_away_is_not_written_again_and_its_request_is_open() -> None:
+    agent = Agent(driver=GPUS)
+    agent.goal.answered(ProbeResult.model_validate_json(an_answer()))
+    agent.goal.wrote(a_view(request="op", result=an_answer()))
+
+    taken_away = agent.wanted(request="op").annotations
+
+    assert PROBE_RESULT_ANNOTATION not in taken_away
+    assert agent.goal.request() == "op"
 
 
 def test_a_wish_to_forget_is_fulfilled_and_taken_off_the_node() -> None:
