@@ -1,6 +1,6 @@
 """The sub-commands of `remediator`; `__main__` hands them all they need of the surroundings."""
 
-from remediator.commands.checking import check_config, read_config
+from remediator.commands.checking import check_config, config_of
 from remediator.commands.importing import import_manifests
 from remediator.commands.parser import build_parser
 from remediator.commands.people import Desk, approve, cancel, pause, release, resume, run
@@ -12,10 +12,10 @@ __all__ = [
     "build_parser",
     "cancel",
     "check_config",
+    "config_of",
     "explain",
     "import_manifests",
     "pause",
-    "read_config",
     "read_payload",
     "release",
     "resume",

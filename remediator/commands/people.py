@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from chassis.errors import PermanentError
-from chassis.kube_client import NODES, KubeClient, PatchKind
+from chassis.kube_client import NODES, KubeClient, NotFound, PatchKind
 from remediator.config import Config
 from remediator.intake import Intake, Result
 from remediator.kube_cluster import NODE_OPERATIONS, SELF_SUBJECT_REVIEWS, KubeCluster
@@ -70,6 +70,11 @@ class Desk:
             raise PermanentError(f"operation {name} cannot be read: {stored.problem}")
         return stored.operation
 
+    def in_dry_run(self, playbook: str) -> bool:
+        """Whether an operation of this playbook touches nothing."""
+        found = self.config.playbook(playbook)
+        return self.config.dry_run or (found is not None and found.dry_run)
+
     def annotate(self, name: str, key: str, value: str) -> None:
         """Write a person's word on an operation."""
         body = {"metadata": {"annotations": {key: value}}}
@@ -78,7 +83,7 @@ class Desk:
 
 def run(desk: Desk, playbook: str, node: str, reason: str) -> int:
     """Begin an operation by hand."""
-    if desk.config.playbook(playbook) is None:
+    if desk.config.playbooks and desk.config.playbook(playbook) is None:
         known = ", ".join(each.name for each in desk.config.playbooks)
         raise PermanentError(f"no playbook is called {playbook}; there are {known}")
     desk.cluster.read_all()
@@ -93,7 +98,10 @@ def run(desk: Desk, playbook: str, node: str, reason: str) -> int:
             f" ({answer.text or 'your request is one of its causes now'})\n"
         )
         return 1
-    desk.out.write(f"{answer.operation} begins {playbook} on node {node}\n")
+    dry = ", in dry run: it only says what it would do" if desk.in_dry_run(playbook) else ""
+    desk.out.write(f"{answer.operation} begins {playbook} on node {node}{dry}\n")
+    if desk.config.external_url:
+        desk.out.write(f"{desk.config.external_url}/operations/{answer.operation}\n")
     return 0
 
 
@@ -166,4 +174,7 @@ def _switches(desk: Desk) -> SwitchStore:
 
 def _annotate_node(desk: Desk, node: str, value: str | None) -> None:
     body: dict[str, Any] = {"metadata": {"annotations": {PAUSED: value}}}
-    desk.client.patch(NODES, node, body, kind=PatchKind.MERGE)
+    try:
+        desk.client.patch(NODES, node, body, kind=PatchKind.MERGE)
+    except NotFound as error:
+        raise PermanentError(f"no node is called {node}; `kubectl get nodes` lists them") from error

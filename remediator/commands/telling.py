@@ -1,6 +1,6 @@
 """The commands that only look: status and explain. They change nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from chassis.alertmanager import Alert, parse_webhook
 from chassis.errors import NodemendError, PermanentError
+from chassis.kube_client import Forbidden
 from remediator import budgets
 from remediator.cluster import AlertView, Fleet, NodeView, Observation, QueryView
 from remediator.commands.people import Desk
@@ -16,8 +17,8 @@ from remediator.config import Config, Playbook
 from remediator.gates import GateCase, before_isolation
 from remediator.kube_cluster.peers import peers_of
 from remediator.lifecycle import steps
-from remediator.operation import NodeOperation, OperationSpec, Trigger
-from remediator.triggers import Match, NoMatch, from_alert
+from remediator.operation import NodeOperation, OperationSpec, Phase, Trigger
+from remediator.triggers import Match, NoMatch, taken_by
 
 _MOST_TEXT = 100
 
@@ -26,31 +27,49 @@ def status(desk: Desk) -> int:
     """What is active, why it waits, what is switched off."""
     desk.cluster.read_all()
     fleet = desk.cluster.fleet()
-    _tell_switches(fleet, desk.out)
+    _tell_switches(fleet, desk)
     operations = sorted(desk.cluster.operations(), key=lambda each: each.age_order)
     active = [each for each in operations if each.active]
     rows: list[tuple[str, ...]] = [("OPERATION", "NODE", "PLAYBOOK", "PHASE", "RUNG", "WHY")]
     rows += [_row(each) for each in active]
     _table(rows, desk.out)
     desk.out.write(f"{len(active)} active, {len(operations) - len(active)} ended\n")
+    if any(each.status.phase is Phase.ESCALATED for each in active):
+        desk.out.write(
+            "Escalated ones wait for a person: when the node is well, `remediator release NODE`\n"
+        )
     for use in budgets.usage(fleet, operations, desk.config.budgets):
         place = f" in {use.domain}" if use.domain else ""
-        desk.out.write(f"budget {use.budget}{place}: {use.taken} of {use.limit} taken\n")
+        desk.out.write(
+            f"budget {use.budget}{place}: {use.taken} of {use.limit} taken, {use.total} in all\n"
+        )
+    if desk.config.external_url:
+        desk.out.write(f"{desk.config.external_url}\n")
     return 0
 
 
-def _tell_switches(fleet: Fleet, out: TextIO) -> None:
+def _tell_switches(fleet: Fleet, desk: Desk) -> None:
+    out, place = desk.out, desk.config.leader
     if not fleet.state_known:
-        out.write("pause and breaker cannot be read: nothing new begins\n")
+        out.write(
+            f"pause and breaker cannot be read: ConfigMap {place.state} in namespace"
+            f" {place.namespace}, which you may have no right to\n"
+        )
     if fleet.pause is not None:
-        out.write(f"paused by {fleet.pause.by}: {fleet.pause.text}\n")
+        why = f": {fleet.pause.text}" if fleet.pause.text else ""
+        out.write(f"paused by {fleet.pause.by}{why}; `remediator resume` ends it\n")
     if fleet.breaker.open:
         out.write(f"the breaker is open: {fleet.breaker.text}\n")
+    out.writelines(
+        f"{name} cannot be read: {problem}\n" for name, problem in sorted(fleet.unreadable.items())
+    )
 
 
 def _row(operation: NodeOperation) -> tuple[str, ...]:
     now = operation.status
-    why = f"{now.reason.value}: {now.message}"[:_MOST_TEXT]
+    why = f"{now.reason.value}: {now.message}" if now.message else now.reason.value
+    why = " ".join(why.split())
+    why = why if len(why) <= _MOST_TEXT else why[: _MOST_TEXT - 1] + "…"
     spec = operation.spec
     return (operation.name, spec.node, spec.playbook, now.phase.value, now.rung_name, why)
 
@@ -71,7 +90,7 @@ def read_payload(file: Path, stdin: BinaryIO) -> tuple[Alert, ...]:
     try:
         body = stdin.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
-        raise PermanentError(f"{file}: {error.strerror}") from error
+        raise PermanentError(f"{file}: cannot be read: {error.strerror}") from error
     return parse_webhook(body).alerts
 
 
@@ -88,13 +107,18 @@ def explain(
         desk.cluster.read_all()
     for alert in alerts:
         out.write(f"alert {alert.labels.get('alertname', alert.fingerprint)}\n")
-        match = from_alert(alert, config)
+        match = taken_by(alert, config, _nodes_of(desk))
         if isinstance(match, NoMatch):
             out.write(f"  begins nothing: {match.text} ({match.reason.value})\n")
             all_taken = False
             continue
         all_taken = _explain_match(match, config, desk, out, log) and all_taken
     return 0 if all_taken else 1
+
+
+def _nodes_of(desk: Desk | None) -> Callable[[str], NodeView | None]:
+    """How nodes are looked up; without a cluster a playbook is taken to be for every node."""
+    return (lambda _: None) if desk is None else desk.cluster.live_node
 
 
 def _explain_match(
@@ -127,7 +151,8 @@ def _explain_gates(match: Match, playbook: Playbook, desk: Desk, log: FilteringB
     held = before_isolation(_gate_case(match, playbook, node, desk, log))
     for each in held:
         until = f", until {each.until:%Y-%m-%d %H:%M UTC}" if each.until else ""
-        desk.out.write(f"  held now by {each.gate}: {each.text}{until}\n")
+        text = "a person must say yes" if each.gate == "approval" else each.text
+        desk.out.write(f"  held now by {each.gate}: {text}{until}\n")
     if not held:
         desk.out.write("  no gate holds it now\n")
     return True
@@ -157,4 +182,7 @@ def _gate_case(
 
 def told(error: NodemendError) -> str:
     """An error as one line for a person."""
-    return " ".join(str(error).split())
+    line = " ".join(str(error).split())
+    if isinstance(error, Forbidden):
+        return f"{line}; docs/deploying.md has the roles for people"
+    return line

@@ -124,14 +124,17 @@ def _playbook(remediation: Manifest, note: Note) -> dict[str, Any]:
     note("a condition must now last 1m before it counts; see `for`")
     for each in wanted:
         if each["status"] != "True" and each["type"] != "Ready":
-            note(f"{each['type']} was a problem when {each['status']}; proof takes True for one")
+            note(
+                f"{each['type']} was a problem when {each['status']}; it still is for operations that it"
+                " begins, while one begun by hand takes True for the problem"
+            )
     playbook: dict[str, Any] = {
         "name": plain_name(remediation.name),
         "dry_run": True,
         "conditions": {"all": wanted},
         "proof": {"conditions": sorted({each["type"] for each in wanted})},
     }
-    return playbook | _only(remediation, note)
+    return playbook | _only(remediation)
 
 
 _RULE = "template.spec.rule"
@@ -149,20 +152,10 @@ def _condition(remediation: Manifest, entry: Any) -> dict[str, Any]:
     return {"type": str(type_), "status": status}
 
 
-def _only(remediation: Manifest, note: Note) -> dict[str, Any]:
-    """The node selector, turned round: here, playbooks name the nodes that they leave alone."""
+def _only(remediation: Manifest) -> dict[str, Any]:
+    """The node selector."""
     selector = remediation.mapping("nodeSelector")
-    if not selector:
-        return {}
-    (first, *more) = matchers(selector)
-    if more:
-        note(
-            f"not carried over: nodeSelector with several labels ({', '.join([first, *more])});"
-            " `gates.exclude` can only leave out nodes that fit all of its matchers"
-        )
-        return {}
-    name, _, value = first.partition("=")
-    return {"gates": {"exclude": [f"{name}!={value}"]}}
+    return {"nodes": matchers(selector)} if selector else {}
 
 
 def _budget(budget: Manifest, note: Note) -> dict[str, Any]:

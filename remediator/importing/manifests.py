@@ -84,7 +84,14 @@ def plain_name(name: str) -> str:
 
 
 def matchers(labels: Mapping[str, Any]) -> list[str]:
-    """A label selector of equalities as matchers."""
+    """A label selector of equalities as matchers.
+
+    Raises:
+        PermanentError: It is another kind of selector.
+    """
+    for key, value in labels.items():
+        if isinstance(value, Mapping | list) or value is None:
+            raise PermanentError(f"a selector maps labels to texts, and {key} is none")
     return [f"{_quoted(key)}={_quoted(str(value))}" for key, value in sorted(labels.items())]
 
 

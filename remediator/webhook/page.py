@@ -1,32 +1,33 @@
 """The pages for people: the fleet, the operations with their timelines, why each waits, budgets, breaker.
 
-HTML without scripts and without anything from elsewhere. Texts may come from alerts, so the templates escape
-them and the browser is told to run and load nothing.
+Texts in them may come from alerts; the frame of `chassis.webapp` keeps browsers from running any.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from importlib import resources
-from typing import Any
+from datetime import datetime, timedelta
 
-from flask import Blueprint, Flask, Response, render_template, request
+from flask import Blueprint, Flask, Response, render_template
 
-from chassis.webapp import AuthSettings, RequestRefused
+from chassis.contracts import OPERATION_TAINT
+from chassis.webapp import (
+    AuthSettings,
+    RequestRefused,
+    html_answer,
+    install_frame,
+    is_stranger,
+    prefixes_with_pages,
+)
 from remediator import budgets
 from remediator.cluster import Fleet
 from remediator.config import Config
-from remediator.operation import NodeOperation, Phase
+from remediator.lifecycle import steps
+from remediator.operation import NodeOperation, Phase, what_next
+from remediator.webhook.wording import breaker_words, choices, coded, span
 
 _MOST_ACTIVE = 500
 _MOST_ENDED = 50
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none';"
-    " form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
+_REFRESH = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Page:
 
     def overview(self) -> str:
         """The first page; to somebody unknown only numbers, when a token is needed for more."""
-        operations, fleet = self.operations(), self.fleet()
+        operations, fleet, config = self.operations(), self.fleet(), self.config()
         active = sorted((each for each in operations if each.active), key=_worst_first)
         ended = sorted((each for each in operations if not each.active), key=_ended, reverse=True)
         return render_template(
@@ -52,8 +53,13 @@ class Page:
             numbers=_numbers(fleet, operations),
             active=active[:_MOST_ACTIVE],
             ended=ended[:_MOST_ENDED],
-            budgets=budgets.usage(fleet, operations, self.config().budgets),
-            stranger=self._is_stranger(),
+            budgets=budgets.usage(fleet, operations, config.budgets),
+            breaker=breaker_words(fleet, config.breaker),
+            dry_run=config.dry_run,
+            stranger=is_stranger(self.protected),
+            unreadable=[(name, why, _isolated_by(fleet, name)) for name, why in _problems(fleet)],
+            orphans=_orphans(fleet, operations),
+            taint=OPERATION_TAINT,
         )
 
     def operation(self, name: str) -> str:
@@ -64,23 +70,20 @@ class Page:
         """
         for each in self.operations():
             if each.name == name:
-                return render_template("operation.html", operation=each)
+                playbook = self.config().playbook(each.spec.playbook)
+                return render_template(
+                    "operation.html",
+                    operation=each,
+                    playbook=playbook,
+                    steps=steps(playbook) if playbook else (),
+                    next=_next(each),
+                )
         raise RequestRefused("there is no such operation", status=404, reason="not_found")
-
-    def _is_stranger(self) -> bool:
-        """With basic authentication nobody unknown comes here."""
-        auth = self.protected
-        if auth is None or auth.basic_auth:
-            return False
-        given = request.authorization
-        token = given.token if given is not None and given.type == "bearer" else None
-        return token is None or not auth.accepts_bearer(token)
 
 
 def protected_prefixes(auth: AuthSettings | None) -> tuple[str, ...]:
     """What needs a credential; without a password a browser has none, so `/` stays open with numbers only."""
-    everybody = auth is not None and not auth.basic_auth
-    return ("/v1", "/operations") if everybody else ("/v1", "/operations", "/")
+    return prefixes_with_pages(auth, "/v1", "/operations")
 
 
 def _numbers(fleet: Fleet, operations: Sequence[NodeOperation]) -> dict[str, int]:
@@ -95,6 +98,28 @@ def _numbers(fleet: Fleet, operations: Sequence[NodeOperation]) -> dict[str, int
     }
 
 
+def _problems(fleet: Fleet) -> list[tuple[str, str]]:
+    return sorted(fleet.unreadable.items())
+
+
+def _isolated_by(fleet: Fleet, operation: str) -> list[str]:
+    return sorted(n.name for n in fleet.nodes.values() if n.operation_taint == operation)
+
+
+def _orphans(fleet: Fleet, operations: Sequence[NodeOperation]) -> list[tuple[str, str]]:
+    """Nodes with the taint of an operation that is stored no more, which nobody but a person takes off."""
+    known = {each.name for each in operations} | set(fleet.unreadable)
+    taints = ((node.name, node.operation_taint) for node in fleet.nodes.values())
+    return sorted(
+        (name, owner) for name, owner in taints if owner is not None and owner not in known
+    )
+
+
+def _next(operation: NodeOperation) -> str:
+    escalated = operation.status.phase is Phase.ESCALATED
+    return what_next(operation, operation.status.reason) if escalated else ""
+
+
 def _worst_first(operation: NodeOperation) -> tuple[bool, datetime, str]:
     return (operation.status.phase is not Phase.ESCALATED, *operation.age_order)
 
@@ -105,34 +130,18 @@ def _ended(operation: NodeOperation) -> datetime:
 
 def install_page(app: Flask, page: Page) -> None:
     """Add GET / and GET /operations/NAME."""
+    install_frame(app, "remediator", refresh=_REFRESH, clock=page.clock)
     routes = Blueprint("page", __name__, template_folder="../templates")
-    style = resources.files("remediator").joinpath("templates", "page.css").read_text("utf-8")
-    routes.add_app_template_filter(_moment, "moment")
-
-    @routes.context_processor
-    def common() -> dict[str, Any]:
-        return {"now": page.clock()}
+    routes.add_app_template_filter(span, "span")
+    routes.add_app_template_filter(coded, "coded")
+    routes.add_app_template_filter(choices, "choices")
 
     @routes.get("/")
     def overview() -> Response:
-        return _html(page.overview())
+        return html_answer(page.overview())
 
     @routes.get("/operations/<name>")
     def operation(name: str) -> Response:
-        return _html(page.operation(name))
-
-    @routes.get("/page.css")
-    def css() -> Response:
-        return Response(style, content_type="text/css; charset=utf-8")
+        return html_answer(page.operation(name))
 
     app.register_blueprint(routes)
-
-
-def _html(text: str) -> Response:
-    response = Response(text, content_type="text/html; charset=utf-8")
-    response.headers.update(_HEADERS)
-    return response
-
-
-def _moment(at: datetime | None) -> str:
-    return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -307,12 +307,13 @@ def test_a_reason_that_loses_its_row_is_noticed(heading: str) -> None:
 def test_a_config_key_that_loses_its_row_is_noticed() -> None:
     text = CONFIGURATION.read_text("utf-8")
     before = undocumented_keys(text)
-    own_row = set(named(text)) & set(paths(Config))
-    unnoticed = [
-        line
-        for line, less in one_row_less(text)
-        if set(named(line)) & own_row and undocumented_keys(less) == before
-    ]
+    tried, unnoticed = 0, []
+    for line, less in one_row_less(text):
+        if len(rows(less, first="key")) == len(rows(text, first="key")):
+            continue  # a row of another service
+        tried += 1
+        if undocumented_keys(less) == before:
+            unnoticed.append(line)
 
-    assert len(own_row) > 50
+    assert tried > 50
     assert unnoticed == []
