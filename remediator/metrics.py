@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from remediator.budgets import BudgetUse
-from remediator.operation import NodeOperation, Phase
+from remediator.operation import CauseKind, NodeOperation, Phase
 
 PREFIX = "remediator"
 _PHASE_SECONDS = (1, 5, 15, 60, 300, 900, 1800, 3600, 14400, 86400)
@@ -127,8 +127,22 @@ class StateCollector(Collector):
         unreadable: Callable[[], int],
         budgets: Callable[[], Iterable[BudgetUse]],
         switches: Callable[[], tuple[bool, bool]],
+        *,
+        listed: Callable[[], bool] = lambda: True,
+        tells: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`switches` gives whether the fleet is paused and whether the breaker is open."""
+        """What is told.
+
+        Args:
+            operations: All stored operations that can be read.
+            unreadable: How many cannot.
+            budgets: The use of all budgets.
+            switches: Whether the fleet is paused, and whether the breaker is open.
+            listed: Whether the cluster has been listed: before, nothing is told, as none is not known.
+            tells: Whether there is an alerts2gh that is told.
+        """
+        self._listed = listed
+        self._tells = tells
         self._operations = operations
         self._unreadable = unreadable
         self._budgets = budgets
@@ -138,6 +152,8 @@ class StateCollector(Collector):
         """The families without samples: registering must not ask the cluster."""
         return [
             _operations(()),
+            _escalated((), tells=False),
+            _deadlines(()),
             _gates(()),
             *_budget_families(()),
             *_single(0, paused=False, broken=False),
@@ -145,8 +161,12 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families as of now."""
+        if not self._listed():
+            return
         operations = self._operations()
         yield _operations(operations)
+        yield _escalated(operations, tells=self._tells())
+        yield _deadlines(operations)
         yield _gates(operations)
         yield from _budget_families(self._budgets())
         paused, broken = self._switches()
@@ -162,6 +182,36 @@ def _operations(operations: Sequence[NodeOperation]) -> GaugeMetricFamily:
     tally = Tally((each.status.phase.value, each.spec.playbook) for each in operations)
     for labels, number in sorted(tally.items()):
         family.add_metric(labels, number)
+    return family
+
+
+def _escalated(operations: Sequence[NodeOperation], *, tells: bool) -> GaugeMetricFamily:
+    """An alert's issue is told of its operation; one without an alert has no issue yet."""
+    family = GaugeMetricFamily(
+        "remediator_operation_escalated",
+        "An operation that waits for a person: always 1.",
+        labels=["operation", "node", "playbook", "reason", "in_issue"],
+    )
+    for each in operations:
+        if each.status.phase is not Phase.ESCALATED:
+            continue
+        told = tells and any(cause.kind is CauseKind.ALERT for cause in each.spec.causes)
+        labels = [each.name, each.spec.node, each.spec.playbook, each.status.reason.value]
+        family.add_metric([*labels, "true" if told else "false"], 1)
+    return family
+
+
+def _deadlines(operations: Sequence[NodeOperation]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "remediator_operation_deadline_timestamp_seconds",
+        "By when the present phase of an operation is to be over.",
+        labels=["operation", "node", "playbook", "phase"],
+    )
+    for each in operations:
+        deadline = each.status.deadline
+        if each.running and deadline is not None:
+            labels = [each.name, each.spec.node, each.spec.playbook, each.status.phase.value]
+            family.add_metric(labels, deadline.timestamp())
     return family
 
 

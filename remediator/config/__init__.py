@@ -32,6 +32,7 @@ from remediator.config.playbooks import (
 from remediator.config.proving import ProofSettings, Query
 from remediator.config.repairs import (
     KINDS,
+    RESTARTABLE_UNITS,
     HandOver,
     JobTemplate,
     PowerCycle,
@@ -56,6 +57,7 @@ from remediator.config.whole import (
 __all__ = [
     "DAYS",
     "KINDS",
+    "RESTARTABLE_UNITS",
     "Breaker",
     "BudgetSettings",
     "Checkpoint",

@@ -104,6 +104,12 @@ def _web_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _node_path(value: str) -> str:
+    if not re.fullmatch(r"(/[A-Za-z0-9_.-]+)+/?|/", value) or ".." in value.split("/"):
+        raise ValueError("write an absolute path on the nodes, like /run/nvidia/driver")
+    return value.rstrip("/") or "/"
+
+
 def _existing_file(value: Path, info: ValidationInfo) -> Path:
     path = Path((info.context or {}).get(FOLDER, "")) / value
     if not path.is_file() or not os.access(path, os.R_OK):
@@ -123,6 +129,7 @@ BudgetName = Annotated[str, AfterValidator(_named("budgets"))]
 PlainName = Annotated[str, AfterValidator(_named("it"))]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[!-~]+$")]
 WebURL = Annotated[str, AfterValidator(_web_url)]
+NodePath = Annotated[str, AfterValidator(_node_path)]
 ExistingFile = Annotated[Path, AfterValidator(_existing_file)]
 
 

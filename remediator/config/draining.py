@@ -2,15 +2,21 @@
 
 from datetime import timedelta
 from enum import StrEnum
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from chassis.config import Duration, MatcherList, Settings
-from remediator.config.common import SomeTime
+from remediator.config.common import SomeTime, Word
 
 
 class DrainStrategy(StrEnum):
-    """How a pod leaves."""
+    """How a pod leaves.
+
+    `None`: it stays. `Evict`: as its PodDisruptionBudget allows. `Delete`: whatever that says, with its
+    grace period. `ForceDelete`: the same, and without it once that is over. `WaitForCompletion`: it is
+    left to end by itself.
+    """
 
     NONE = "None"
     EVICT = "Evict"
@@ -20,7 +26,13 @@ class DrainStrategy(StrEnum):
 
 
 class OnDeadline(StrEnum):
-    """What happens to pods that are still there at the deadline."""
+    """What happens at the deadline to pods that are still there.
+
+    `escalate`: nothing; a person is told, and the node stays isolated. `delete`: they are deleted with
+    their grace period, which no PodDisruptionBudget holds. `force_delete`: they are deleted without it,
+    so that their processes may still run. `proceed`: the repair begins with them on the node. With the
+    middle two, pods that `keep` is said of still stay, and are told to a person.
+    """
 
     ESCALATE = "escalate"
     DELETE = "delete"
@@ -63,7 +75,9 @@ class Checkpoint(Settings):
 class DrainSettings(Settings):
     """How a node is emptied.
 
-    `deadline` counts from the phase Draining, `on_deadline` says what then. `gpu_pods_only` leaves
+    `strategy` is for every pod that no rule fits: of `rules` the first one that fits decides. Pods of
+    DaemonSets, static pods, finished pods and our own repairs always stay. `gpu_resources`: what makes
+    a pod one with a GPU; `*` stands for any characters. `deadline` counts from the phase Draining, `on_deadline` says what then. `gpu_pods_only` leaves
     pods without a GPU. `grace` replaces the pods' own grace period. A pod that `keep` is said of
     makes the drain wait until its deadline.
     """
@@ -77,4 +91,12 @@ class DrainSettings(Settings):
     gpu_pods_only: bool = False
     grace: Duration | None = None
     checkpoint: Checkpoint | None = None
-    gpu_resources: tuple[str, ...] = Field(default=("nvidia.com/gpu",))
+    gpu_resources: tuple[Word, ...] = Field(
+        default=("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*")
+    )
+
+    @model_validator(mode="after")
+    def _checkpoint_ends_first(self) -> Self:
+        if self.checkpoint is not None and self.checkpoint.wait >= self.deadline:
+            raise ValueError("checkpoint.wait must be shorter than deadline, or no pod ever leaves")
+        return self

@@ -3,10 +3,11 @@
 from datetime import timedelta
 from typing import Annotated, Literal, Self
 
-from jinja2 import TemplateError, nodes
+from jinja2 import TemplateError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import AfterValidator, Field, model_validator
 
+from chassis.alertmanager import all_match
 from chassis.config import Duration, MatcherList, Settings
 from remediator.config.common import PlaybookName, RungName, SomeTime, Word, entries
 from remediator.config.draining import DrainSettings
@@ -16,6 +17,7 @@ from remediator.config.repairs import Repair
 
 _SANDBOX = ImmutableSandboxedEnvironment(autoescape=False)
 _OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+_SEEN = frozenset({"labels", "annotations"})
 
 
 def _template(value: str) -> str:
@@ -25,7 +27,10 @@ def _template(value: str) -> str:
         raise ValueError(f"cannot use this template: {error}") from error
     if any(True for _ in tree.find_all(_OTHER_FILES)):
         raise ValueError("cannot use this template: it must not include, import or extend others")
-    if "{{" not in value:
+    used = meta.find_undeclared_variables(tree)
+    if unknown := sorted(used - _SEEN):
+        raise ValueError(f"a template sees labels and annotations, not {', '.join(unknown)}")
+    if not used:
         raise ValueError("every alert would name the same node; write it like {{ labels.node }}")
     return value
 
@@ -83,8 +88,9 @@ class Rung(Settings):
 class Playbook(Settings):
     """What to do about one kind of fault.
 
-    `match`: an alert fits if all matchers of any one entry do. It starts in dry run: nothing is
-    touched, and the operation tells what it would have done.
+    `match`: an alert fits if all matchers of any one entry do. `nodes`: only for nodes whose labels
+    fit all of these matchers, none is every node; of other nodes' faults the next playbook is asked. It
+    starts in dry run: nothing is touched, and the operation tells what it would have done.
     """
 
     name: PlaybookName
@@ -92,6 +98,7 @@ class Playbook(Settings):
     match: Annotated[tuple[MatcherList, ...], entries(0, 100)] = ()
     conditions: ConditionTriggers | None = None
     node: NodeName = NodeName(label="node")
+    nodes: MatcherList = ()
     dry_run: bool = True
     ladder: Annotated[tuple[Rung, ...], entries(1, 16)]
     proof: ProofSettings = ProofSettings()
@@ -104,9 +111,20 @@ class Playbook(Settings):
             raise ValueError("give match, conditions or both; nothing else begins it")
         if any(not matchers for matchers in self.match):
             raise ValueError("match: an entry without matchers takes every alert; name some labels")
+        if any(all_match(matchers, {}) for matchers in self.match):
+            raise ValueError(
+                "match: an entry that fits an alert without labels takes nearly every alert; let one"
+                ' matcher demand a label, like alertname="GPUIsLost"'
+            )
         names = [rung.name for rung in self.ladder]
         if len(set(names)) != len(names):
             raise ValueError("ladder: give each rung its own name")
         if any(rung.repair.hand_over for rung in self.ladder[:-1]):
             raise ValueError("ladder: hand_over ends the ladder; put it last")
+        last = self.ladder[-1].repair.hand_over
+        if last is not None and not last.isolate and len(self.ladder) > 1:
+            raise ValueError(
+                "ladder: isolate: false is for a playbook that only hands over; after a repair the"
+                " node stays isolated"
+            )
         return self

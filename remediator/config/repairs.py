@@ -34,14 +34,21 @@ class ResetGPU(Settings):
     uuid_label: Word = "uuid"
 
 
+RESTARTABLE_UNITS = ("kubelet.service", "containerd.service", "nvidia-fabricmanager.service")
+"""What restart_unit restarts; its script has the same list and refuses all else."""
+
+
 def _unit(value: str) -> str:
-    if not value.endswith(".service") or value.startswith("-"):
-        raise ValueError("write the unit's full name, like kubelet.service")
+    if value not in RESTARTABLE_UNITS:
+        known = ", ".join(RESTARTABLE_UNITS)
+        raise ValueError(
+            f"{value} is not restarted by restart_unit, only {known}; use run_job for others"
+        )
     return value
 
 
 class RestartUnit(Settings):
-    """`systemctl restart UNIT` in the host's namespaces."""
+    """`systemctl restart UNIT` in the host's namespaces, of one of RESTARTABLE_UNITS."""
 
     unit: Annotated[Word, AfterValidator(_unit)]
 
@@ -75,7 +82,7 @@ class RunJob(Settings):
 class HandOver(Settings):
     """No known fix: a person is told what to do. The node stays isolated unless `isolate` is off."""
 
-    text: Annotated[str, Field(min_length=1, max_length=2000)]
+    text: Annotated[str, Field(min_length=1, max_length=800)]
     isolate: bool = True
 
 

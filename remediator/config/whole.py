@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails
 
 from chassis.config import Settings, format_duration
 from chassis.kube_client import KubeSettings
 from chassis.serving import ServingSettings
 from chassis.webapp import AuthSettings
-from remediator.config.common import Peer, PlainName, SomeTime, WebURL, entries
+from remediator.config.common import NodePath, Peer, PlainName, SomeTime, WebURL, entries
 from remediator.config.holding import Breaker, BudgetSettings, RateLimit, Window
+from remediator.config.playbook_files import FileName, with_files
 from remediator.config.playbooks import Playbook
 from remediator.config.repairs import JobTemplate
 
@@ -20,7 +21,11 @@ Mistake = tuple[tuple[str | int, ...], str]
 
 
 class JobSettings(Settings):
-    """Where repairs run, and in which image. The image has sh, nsenter, and what a repair calls."""
+    """Where repairs run, and in which image. The image has sh, nsenter, and what a repair calls.
+
+    `driver_root` is the folder of the nodes in which nvidia-smi lies below its usual path: `/`, or where a container of
+    the driver has put it, like /run/nvidia/driver.
+    """
 
     namespace: PlainName = "nodemend"
     image: Annotated[str, Field(min_length=1)] = "nodemend:latest"
@@ -28,6 +33,7 @@ class JobSettings(Settings):
     image_pull_secrets: tuple[PlainName, ...] = ()
     service_account: PlainName = "nodemend-repair"
     priority_class: str = "system-node-critical"
+    driver_root: NodePath = "/"
 
 
 class LeaderSettings(Settings):
@@ -50,7 +56,7 @@ class LeaderSettings(Settings):
 class TimelinePeer(Peer):
     """The alerts2gh that is told how operations go; `cluster` prefixes their names if several tell it."""
 
-    cluster: str = ""
+    cluster: Annotated[str, Field(max_length=100, pattern=r"^[!-~]*$")] = ""
 
 
 class FreshnessSettings(Settings):
@@ -71,6 +77,7 @@ class Config(Settings):
     leader: LeaderSettings = LeaderSettings()
     dry_run: bool = False
     playbooks: Annotated[tuple[Playbook, ...], entries(1)]
+    playbook_files: tuple[FileName, ...] = ()
     job_templates: dict[PlainName, JobTemplate] = Field(default_factory=dict)
     jobs: JobSettings = JobSettings()
     windows: dict[PlainName, Window] = Field(default_factory=dict)
@@ -90,19 +97,38 @@ class Config(Settings):
         """The playbook of this name, None if there is none (any more)."""
         return next((each for each in self.playbooks if each.name == name), None)
 
+    def selects_nodes(self, name: str) -> bool:
+        """Whether the playbook of this name is only for some nodes."""
+        found = self.playbook(name)
+        return found is not None and bool(found.nodes)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_files(cls, data: Any, info: ValidationInfo) -> Any:
+        return with_files(data, info)
+
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         mistakes = [
             InitErrorDetails(type="value_error", loc=place, input=None, ctx={"error": text})
-            for place, text in _mistakes(self)
+            for place, text in (_told(self, mistake) for mistake in _mistakes(self))
         ]
         if mistakes:
             raise ValidationError.from_exception_data(type(self).__name__, mistakes)
         return self
 
 
+def _told(config: Config, mistake: Mistake) -> Mistake:
+    """With the playbook's name where the file that has it is not the one that is named."""
+    place, text = mistake
+    if not config.playbook_files or place[0] != "playbooks" or not isinstance(place[1], int):
+        return mistake
+    return place, f"playbook {config.playbooks[place[1]].name}: {text}"
+
+
 def _mistakes(config: Config) -> Iterator[Mistake]:
     yield from _same_names(config)
+    yield from _taken_before(config)
     for index, playbook in enumerate(config.playbooks):
         place = ("playbooks", index)
         yield from _unknown_names(config, playbook, place)
@@ -122,6 +148,20 @@ def _same_names(config: Config) -> Iterator[Mistake]:
         if peer.url in addresses:
             yield ("alertmanagers", index, "url"), "this Alertmanager is listed twice; remove one"
         addresses.add(peer.url)
+
+
+def _taken_before(config: Config) -> Iterator[Mistake]:
+    """Of several playbooks whose matchers fit, the first one takes the alert."""
+    takers: dict[frozenset[str], str] = {}
+    for index, playbook in enumerate(config.playbooks):
+        for number, matchers in enumerate(playbook.match):
+            wanted = frozenset(map(str, matchers))
+            if playbook.nodes and wanted not in takers:
+                continue  # of other nodes it leaves them to those below
+            if wanted in takers:
+                text = f"playbook {takers[wanted]} takes these alerts before; remove one of the two"
+                yield ("playbooks", index, "match", number), text
+            takers.setdefault(wanted, playbook.name)
 
 
 def _unknown_names(

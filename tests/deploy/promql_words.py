@@ -53,7 +53,7 @@ def documented() -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for line in METRICS.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if not line.startswith(("| `alerts2gh_", "| `nodemend_")):
+        if not line.startswith(("| `alerts2gh_", "| `nodemend_", "| `remediator_")):
             continue
         name, labels = _CODE.findall(cells[0])[0], frozenset(_CODE.findall(cells[1]))
         found[name] = labels
