@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/ready ## an alert becomes a GitHub issue, on embedded defaults (ONCE=1: check the end and exit)
+demo: .venv/ready ## a GPU breaks, its issue opens, its node is repaired and proven (ONCE=1: check the end and exit)
 	@ONCE=$(ONCE) BREAK=$(BREAK) $(BIN)/python -m sandbox demo
 
 test: .venv/ready ## the tests, without the slow journeys (T=path picks)
