@@ -4,24 +4,22 @@ Nothing below knows any of these; it gets what it needs handed in.
 """
 
 import argparse
-import gc
 import os
 import secrets
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from chassis.config import ConfigWatcher, dump_settings
-from chassis.errors import ConfigError, NodemendError
+from chassis.errors import NodemendError
 from chassis.kube_client import KubeClient
-from chassis.telemetry import configure_logging, get_logger, new_registry
+from chassis.running import Program, run_service
+from chassis.telemetry import configure_logging, get_logger
 from remediator import commands
 from remediator.config import Config
 from remediator.intake import Intake
@@ -39,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return commands.check_config(arguments.file, sys.stdout, sys.stderr)
     if arguments.command == "import":
         return commands.import_manifests(arguments.files, sys.stdout, sys.stderr)
-    config = commands.read_config(arguments.config, sys.stderr)
+    config = commands.config_of(arguments, _kubeconfig_of_the_caller(), sys.stderr)
     if config is None:
         return 2
     configure_logging(level="error")
@@ -48,6 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NodemendError as error:
         sys.stderr.write(f"{SERVICE}: {commands.told(error)}\n")
         return 2
+
+
+def _kubeconfig_of_the_caller() -> Path | None:
+    """Where kubectl looks, too; None in a pod, which has its service account."""
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return None
+    return Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
 
 
 def _for_people(arguments: argparse.Namespace, config: Config) -> int:
@@ -100,40 +105,9 @@ def _identity() -> Identity:
 
 def serve(config_file: Path) -> int:
     """Run the service until SIGTERM or SIGINT; SIGHUP reloads the configuration."""
-    configure_logging()
-    log = get_logger(SERVICE)
-    registry = new_registry(SERVICE, version("nodemend"))
-    service: Service | None = None
-
-    def reload(config: Config) -> None:
-        if service is not None:
-            service.use(config)
-
-    try:
-        watcher = ConfigWatcher(
-            config_file, Config, on_reload=reload, registry=registry, log=log, service=SERVICE
-        )
-        configure_logging(level=watcher.current.log_level)
-        log.info("starting", version=version("nodemend"), config=dump_settings(watcher.current))
-        service = Service(watcher.current, registry, log, clock=utc_now, identity=_identity())
-    except ConfigError as error:
-        sys.stderr.writelines(f"{mistake}\n" for mistake in error.mistakes)
-        return 2
-    except NodemendError as error:
-        sys.stderr.write(f"{SERVICE}: {error}\n")
-        return 2
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    signal.signal(signal.SIGHUP, lambda *_: watcher.request_reload())
-    gc.collect()
-    gc.freeze()  # the modules stay: collections need not walk over them each time
-    try:
-        service.run(stop, watcher)
-    except NodemendError as error:
-        sys.stderr.write(f"{SERVICE}: {error}\n")
-        return 2
-    return 0
+    make = partial(Service, clock=utc_now, identity=_identity())
+    program = Program(SERVICE, SERVICE, version("nodemend"), sys.stderr)
+    return run_service(config_file, Config, make, program)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ from chassis.config import ConfigWatcher
 from chassis.kube_client import KubeClient
 from chassis.kube_lease import LeaderElection, Term
 from chassis.kube_watch import WatchMetrics
+from chassis.running import tell_restart_needed
 from chassis.serving import Server
 from chassis.webapp import create_app
 from remediator import budgets
 from remediator.cluster import NodeView
 from remediator.config import Config
 from remediator.intake import Intake
-from remediator.kube_cluster import KubeCluster, KubeDoor, Listeners
+from remediator.kube_cluster import Events, KubeCluster, KubeDoor, Listeners
 from remediator.metrics import (
     PREFIX,
     IntakeMetrics,
@@ -27,6 +28,7 @@ from remediator.metrics import (
     StateCollector,
     TimelineMetrics,
 )
+from remediator.operation import NodeOperation
 from remediator.reconcile import Reconciler
 from remediator.timeline_outbox import Outbox
 from remediator.webhook import (
@@ -103,6 +105,7 @@ class Service:
             metrics=TimelineMetrics(registry),
             log=log,
         )
+        self._events = Events(self._client, clock=clock, log=log, instance=identity.name)
         self._reconciler = self._new_reconciler()
         self._election = self._new_election()
         registry.register(
@@ -111,6 +114,8 @@ class Service:
                 lambda: self._cluster.unreadable,
                 self._budget_use,
                 lambda: self._cluster.switched,
+                listed=lambda: self._cluster.why_not_ready is None,
+                tells=lambda: self._config.alerts2gh is not None,
             )
         )
 
@@ -148,9 +153,13 @@ class Service:
             metrics=self._reconcile_metrics,
             log=self._log,
             told=self._outbox.told_up_to,
-            recorded=lambda _before, after: self._outbox.changed(after),
+            recorded=self._recorded,
             own_node=self._identity.node,
         )
+
+    def _recorded(self, before: NodeOperation, after: NodeOperation) -> None:
+        self._outbox.changed(after)
+        self._events.changed(before, after)
 
     def _new_election(self) -> LeaderElection:
         leader = self._started_with.leader
@@ -169,9 +178,11 @@ class Service:
 
     def _lead(self, term: Term) -> None:
         self._outbox.start()
+        self._events.start()
         try:
             self._reconciler.lead(term)
         finally:
+            self._events.stop()
             self._outbox.stop()
 
     def _budget_use(self) -> tuple[budgets.BudgetUse, ...]:
@@ -179,15 +190,18 @@ class Service:
         return budgets.usage(fleet, self._cluster.operations(), self._config.budgets)
 
     def use(self, config: Config) -> None:
-        """Take a configuration at a reload; what it cannot change while we run is said."""
-        self._cluster.use(config)
-        self._config = config
-        self._reconciler.switches_changed()
-        changed = [
-            key for key in _NEED_RESTART if getattr(config, key) != getattr(self._started_with, key)
-        ]
-        if changed:
-            self._log.warning("restart_needed", keys=changed)
+        """Take a configuration at a reload; what it cannot change while we run stays, and is said."""
+        tell_restart_needed(self._log, _NEED_RESTART, self._started_with, config)
+        # A Job that runs must be found where it was made, so these are changed all at once or not at all.
+        kept = {key: getattr(self._started_with, key) for key in _NEED_RESTART}
+        self._config = config.model_copy(update=kept)
+        self._cluster.use(self._config)
+        self._reconciler.config_changed()
+
+    @property
+    def config(self) -> Config:
+        """The configuration in use."""
+        return self._config
 
     def _application(self) -> Flask:
         config = self._started_with

@@ -4,7 +4,8 @@ Pure. Counts only what is seen now: nodes by live reads and operations as they a
 a reservation is counted once and goes with its node or its operation.
 """
 
-from remediator.budgets.allocation import allocate, decide
-from remediator.budgets.counting import BudgetUse, Scope, scope_of, unavailable, usage
+from remediator.budgets.account import Account, BudgetUse, usage
+from remediator.budgets.allocation import Allocation, allocate, decide
+from remediator.budgets.counting import unavailable
 
-__all__ = ["BudgetUse", "Scope", "allocate", "decide", "scope_of", "unavailable", "usage"]
+__all__ = ["Account", "Allocation", "BudgetUse", "allocate", "decide", "unavailable", "usage"]

@@ -1,4 +1,4 @@
-"""What counts as unavailable, and how full each budget is. Pure."""
+"""What counts as unavailable, and where a node counts in a budget. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,102 +9,67 @@ from remediator.config import BudgetSettings
 from remediator.operation import NodeOperation
 
 
-def operated(fleet: Fleet, operations: Iterable[NodeOperation]) -> frozenset[str]:
-    """The nodes that an operation has reserved or isolated, or that carry an operation's taint.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node counts in one budget: in which topology domain, and with how many nodes or GPUs."""
+
+    domain: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a node stands: its place in each budget (None: not selected), and what it counts as.
+
+    `taken`: an operation has reserved or isolated it. `out`: it cannot take work, for that or any
+    other reason.
+    """
+
+    node: NodeView
+    places: tuple[Place | None, ...]
+    taken: bool
+    out: bool
+
+
+def place_of(node: NodeView, budget: BudgetSettings) -> Place | None:
+    """A node's place in a budget; a node that does not count at all weighs nothing."""
+    if not all_match(budget.selector, node.labels):
+        return None
+    domain = node.labels.get(budget.topology_key, "") if budget.topology_key else ""
+    if not node.counts:
+        return Place(domain, 0)
+    return Place(domain, node.gpus if budget.gpus else 1)
+
+
+def standing_of(node: NodeView, budgets: Iterable[BudgetSettings], *, held: bool) -> Standing:
+    """How a node stands. `held`: an operation has reserved or isolated it."""
+    taken = held or node.operation_taint is not None
+    out = taken or not node.is_ready or node.unschedulable
+    places = tuple(place_of(node, budget) for budget in budgets)
+    return Standing(node, places, taken and node.counts, out and node.counts)
+
+
+def held_nodes(
+    nodes: Mapping[str, NodeView], operations: Iterable[NodeOperation]
+) -> frozenset[str]:
+    """The nodes that an operation has reserved or isolated.
 
     A reservation of a node that is gone, or was replaced under the same name, is none.
     """
-    held = {
+    return frozenset(
         each.spec.node
         for each in operations
         if each.holds_capacity
-        and (node := fleet.nodes.get(each.spec.node)) is not None
+        and (node := nodes.get(each.spec.node)) is not None
         and each.status.node_uid in {"", node.uid}
-    }
-    tainted = {node.name for node in fleet.nodes.values() if node.operation_taint is not None}
-    return frozenset(name for name in held | tainted if fleet.nodes[name].counts)
+    )
 
 
 def unavailable(fleet: Fleet, operations: Iterable[NodeOperation]) -> frozenset[str]:
     """The nodes that cannot take work: under operation, not Ready, or cordoned by anybody."""
-    out = {
+    held = held_nodes(fleet.nodes, operations)
+    return frozenset(
         node.name
         for node in fleet.nodes.values()
-        if node.counts and (not node.is_ready or node.unschedulable)
-    }
-    return operated(fleet, operations) | out
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The nodes among which one budget counts for one node: its selector and its topology domain."""
-
-    budget: BudgetSettings
-    domain: str
-    nodes: Mapping[str, NodeView]
-
-    def weight(self, names: Iterable[str]) -> int:
-        """How much of the budget these nodes take: each one, or its GPUs."""
-        inside = [self.nodes[name] for name in names if name in self.nodes]
-        return sum(node.gpus for node in inside) if self.budget.gpus else len(inside)
-
-    def limit(self, node: str) -> int:
-        """How much may be unavailable. A percentage always lets one node, this one, go."""
-        limit = self.budget.max_unavailable.limit(self.weight(self.nodes))
-        return max(limit, self.weight([node])) if self.budget.max_unavailable.percent else limit
-
-    @property
-    def unit(self) -> str:
-        """What is counted."""
-        return "GPUs" if self.budget.gpus else "nodes"
-
-
-def scope_of(node: NodeView, fleet: Fleet, budget: BudgetSettings) -> Scope | None:
-    """The scope of a budget around a node, None if the budget does not select the node."""
-    if not all_match(budget.selector, node.labels):
-        return None
-    domain = _domain(node, budget)
-    inside = {
-        each.name: each
-        for each in fleet.nodes.values()
-        if each.counts
-        and all_match(budget.selector, each.labels)
-        and _domain(each, budget) == domain
-    }
-    return Scope(budget, domain, inside)
-
-
-def _domain(node: NodeView, budget: BudgetSettings) -> str:
-    return node.labels.get(budget.topology_key, "") if budget.topology_key else ""
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetUse:
-    """How full a budget is in one domain: nodes, or GPUs."""
-
-    budget: str
-    domain: str
-    taken: int
-    limit: int
-    total: int
-
-
-def usage(
-    fleet: Fleet, operations: Iterable[NodeOperation], budgets: Iterable[BudgetSettings]
-) -> tuple[BudgetUse, ...]:
-    """Every budget and domain with how much of it is taken, in the order of the configuration."""
-    out = unavailable(fleet, operations)
-    found: list[BudgetUse] = []
-    for budget in budgets:
-        domains: dict[str, Scope] = {}
-        for node in fleet.nodes.values():
-            if not node.counts or _domain(node, budget) in domains:
-                continue
-            scope = scope_of(node, fleet, budget)
-            if scope is not None:
-                domains[scope.domain] = scope
-        for domain, scope in sorted(domains.items()):
-            total = scope.weight(scope.nodes)
-            limit = budget.max_unavailable.limit(total)
-            found.append(BudgetUse(budget.name, domain, scope.weight(out), limit, total))
-    return tuple(found)
+        if standing_of(node, (), held=node.name in held).out
+    )

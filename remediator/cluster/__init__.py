@@ -31,8 +31,11 @@ from remediator.cluster.effects import (
 from remediator.cluster.observation import BreakerState, Fleet, Observation, Pause
 from remediator.cluster.protocol import Cluster
 from remediator.cluster.views import (
+    EXIT_FAILED,
     EXIT_NOTHING_DONE,
     EXIT_OTHER_BOOT,
+    EXIT_REPEATED,
+    EXIT_UNKNOWN,
     AlertView,
     ConditionView,
     EvictionAnswer,
@@ -50,8 +53,11 @@ from remediator.cluster.views import (
 
 __all__ = [
     "DESTRUCTIVE",
+    "EXIT_FAILED",
     "EXIT_NOTHING_DONE",
     "EXIT_OTHER_BOOT",
+    "EXIT_REPEATED",
+    "EXIT_UNKNOWN",
     "STATUS_LABEL",
     "AlertView",
     "AskCheckpoint",

@@ -69,6 +69,7 @@ class Fleet:
     """All nodes, by live reads, and the switches that hold for all of them.
 
     `state_known` is False when pause and breaker could not be read: then nothing new begins.
+    `unreadable` are stored operations that somebody has edited into nonsense, with what is wrong.
     """
 
     as_of: datetime
@@ -76,3 +77,4 @@ class Fleet:
     pause: Pause | None = None
     breaker: BreakerState = field(default_factory=BreakerState)
     state_known: bool = True
+    unreadable: Mapping[str, str] = field(default_factory=dict)

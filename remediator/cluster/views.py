@@ -40,7 +40,7 @@ class NodeView:
     scaling_in: bool = False
     control_plane: bool = False
     gpus: int = 0
-    """Allocatable GPUs; of a node whose plugin is down, its capacity."""
+    """Allocatable GPUs; of a node whose plugin is down, its capacity; of one cut into MIG devices, its label's."""
     created_at: datetime | None = None
 
     @property
@@ -130,6 +130,12 @@ EXIT_OTHER_BOOT = 75
 """A repair script's exit code: the boot id differs from the intent's, so nothing was done."""
 EXIT_NOTHING_DONE = 76
 """A repair script's exit code: it could not begin, nothing was changed."""
+EXIT_FAILED = 70
+"""A repair script's exit code: it began, and failed in a way that it could see."""
+EXIT_REPEATED = 71
+"""A repair script's exit code: this attempt has begun before, and nobody knows how that ended."""
+EXIT_UNKNOWN = 72
+"""A repair script's exit code: it began, and cannot tell whether it worked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,8 @@ class Sight(StrEnum):
 class AlertView:
     """An alert by fingerprint, as all Alertmanagers together know it.
 
-    `since` is startsAt while it fires. `silenced` tells that a silence holds it.
+    `since` is startsAt while it fires. `silenced` tells that a silence holds it; that none does is
+    certain only with `silences_known`.
     """
 
     fingerprint: str
@@ -179,6 +186,7 @@ class AlertView:
     silenced: bool = False
     silence: str = ""
     """The silence's author and comment."""
+    silences_known: bool = True
 
 
 class QueryResult(StrEnum):

@@ -39,7 +39,7 @@ def next_drain(
     leaving = [(pod, plan) for pod in pods if (plan := plan_of(pod, policy)).way is not Way.STAYS]
     leaving.sort(key=lambda each: (each[0].namespace, each[0].name, each[0].uid))
     if not leaving:
-        return DrainStep(done=True, text=f"nothing more must leave; {len(pods)} pods stay")
+        return DrainStep(done=True, text="nothing more must leave")
     deadline = around.since + policy.deadline
     if now >= deadline:
         return _at_deadline(leaving, around, deadline)
@@ -133,7 +133,8 @@ def _text(cases: Sequence[_Case]) -> str:
     worst = sorted(cases, key=lambda case: case.now.reason not in _WORST)
     told = "; ".join(f"{case.pod.key} {case.now.text}" for case in worst[:_NAMED])
     more = f"; and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
-    return f"{len(cases)} pods must leave: {told}{more}"
+    number = "1 pod" if len(cases) == 1 else f"{len(cases)} pods"
+    return f"{number} must leave: {told}{more}"
 
 
 def _names(pods: Iterable[PodView]) -> str:

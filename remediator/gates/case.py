@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from remediator.budgets import Account, Allocation
 from remediator.cluster import Fleet, NodeView, Observation
 from remediator.config import Config, Playbook
 from remediator.operation import NodeOperation
@@ -21,6 +22,15 @@ class GateCase:
     fleet: Fleet
     others: Sequence[NodeOperation]
     now: datetime
+    allocation: Allocation | None = None
+    """Kept up to date by whoever decides often."""
+
+    def budgets(self) -> Allocation:
+        """All budgets at this moment; counted for this case alone if nobody keeps them."""
+        if self.allocation is not None:
+            return self.allocation
+        operations = [self.operation, *self.others]
+        return Allocation(Account.of(self.fleet, operations, self.config.budgets))
 
     @property
     def same_node(self) -> list[NodeOperation]:

@@ -1,14 +1,15 @@
 """Every gate, in the order in which people read them. Pure."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from remediator import budgets
 from remediator.cluster import Open, QueryResult, Sight, Verdict
 from remediator.gates.case import GateCase
 from remediator.gates.limits import cooldown, rate_limit
 from remediator.gates.windows import next_opening
 from remediator.operation import APPROVED_BY, PAUSED, CauseKind, HeldBy
 
+_MOST_TEXT = 1000
 Gate = Callable[[GateCase], Verdict]
 
 
@@ -39,9 +40,18 @@ def breaker(case: GateCase) -> Verdict:
 
 
 def dry_run(case: GateCase) -> Verdict:
-    """The whole remediator was switched to dry run while the operation was under way."""
+    """Everything, or the playbook, was switched to dry run while the operation was under way."""
     if case.config.dry_run:
         return HeldBy("dry_run", "dry_run is set for everything")
+    if case.playbook.dry_run:
+        return HeldBy("dry_run", f"dry_run is set for playbook {case.playbook.name}")
+    return Open()
+
+
+def scaling_in(case: GateCase) -> Verdict:
+    """A node that is being removed is left alone, also in the middle of an operation."""
+    if case.node.scaling_in:
+        return HeldBy("scaling_in", "the node is being scaled in")
     return Open()
 
 
@@ -51,6 +61,8 @@ def busy_node(case: GateCase) -> Verdict:
     active = {each.name for each in case.others if each.active}
     if owner not in {None, case.operation.name} and owner in active:
         return HeldBy("busy_node", f"the node is isolated by {owner}")
+    if owner is not None and owner in case.fleet.unreadable:
+        return HeldBy("busy_node", f"the node is isolated by {owner}, which cannot be read")
     older = [
         each.name
         for each in case.same_node
@@ -65,7 +77,7 @@ def control_plane(case: GateCase) -> Verdict:
     """Of the control plane, one node at a time."""
     if not case.node.control_plane:
         return Open()
-    out = budgets.unavailable(case.fleet, case.others) - {case.node.name}
+    out = case.budgets().account.out - {case.node.name}
     down = sorted(name for name in out if case.fleet.nodes[name].control_plane)
     if down:
         return HeldBy("control_plane", f"another control plane node is out of service: {down[0]}")
@@ -101,6 +113,9 @@ def silence(case: GateCase) -> Verdict:
         fresh = alert and abs(case.now - alert.as_of) <= case.config.freshness.alerts
         if alert is None or not fresh or alert.sight is Sight.UNKNOWN:
             return HeldBy("silence", f"no Alertmanager says how {cause.name} stands")
+        if not alert.silences_known:
+            text = f"not every Alertmanager says whether {cause.name} is silenced"
+            return HeldBy("silence", text)
         if alert.silenced:
             return HeldBy("silence", f"{cause.name} is silenced {alert.silence}".rstrip())
     return Open()
@@ -121,7 +136,7 @@ def guards(case: GateCase) -> Verdict:
 
 def budget(case: GateCase) -> Verdict:
     """There must be room in every budget that selects the node."""
-    return budgets.decide(case.operation, case.others, case.fleet, case.config.budgets)
+    return case.budgets().decide(case.operation)
 
 
 _BEFORE_BUDGETS: tuple[Gate, ...] = (
@@ -138,13 +153,14 @@ _BEFORE_BUDGETS: tuple[Gate, ...] = (
 )
 # Asked only once the others are open: what waits for something else takes no turn in a queue.
 _QUEUES: tuple[Gate, ...] = (budget, rate_limit)
-_STOPS: tuple[Gate, ...] = (staleness, pause, breaker, dry_run)
+_STOPS: tuple[Gate, ...] = (staleness, pause, breaker, dry_run, scaling_in)
 
 GATES = (
     "staleness",
     "pause",
     "breaker",
     "dry_run",
+    "scaling_in",
     "busy_node",
     "control_plane",
     "cooldown",
@@ -171,4 +187,6 @@ def before_harm(case: GateCase) -> tuple[HeldBy, ...]:
 
 def _held(case: GateCase, gates: tuple[Gate, ...]) -> tuple[HeldBy, ...]:
     verdicts = [gate(case) for gate in gates]
-    return tuple(each for each in verdicts if isinstance(each, HeldBy))
+    held = [each for each in verdicts if isinstance(each, HeldBy)]
+    # Their words may come from people and from peers; the object takes only so many.
+    return tuple(replace(each, text=each.text[:_MOST_TEXT]) for each in held)

@@ -21,6 +21,10 @@ class Door(Protocol):
         """An operation as it is now."""
         ...
 
+    def is_unreadable(self, name: str) -> bool:
+        """Whether there was, at the last refresh, an object of this name that is no operation."""
+        ...
+
     def active_count(self) -> int:
         """How many operations are active."""
         ...

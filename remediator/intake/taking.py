@@ -25,7 +25,8 @@ from remediator.triggers import (
     NoMatch,
     NoMatchReason,
     episode,
-    from_alert,
+    not_selected,
+    taken_by,
 )
 
 _TRIES = 8
@@ -78,20 +79,26 @@ class Intake:
 
         Raises:
             TemporaryError: Some could not be taken now; sending them again does no harm.
+            PermanentError: The API refuses some for good; none of them is only late.
         """
         found: list[Taken | NoMatch] = []
-        failure: TemporaryError | None = None
+        late: TemporaryError | None = None
+        refused: PermanentError | None = None
         for alert in alerts:
             try:
                 found.append(self._alert(alert))
             except TemporaryError as error:
-                failure = error
+                late = error
+            except PermanentError as error:
+                self._log.error("alert_refused", fingerprint=alert.fingerprint, error=str(error))
+                refused = error
+        failure = late or refused
         if failure is not None:
             raise failure
         return found
 
     def _alert(self, alert: Alert) -> Taken | NoMatch:
-        match = from_alert(alert, self._config())
+        match = taken_by(alert, self._config(), self._door.find_node)
         answer = match if isinstance(match, NoMatch) else self.fault(match)
         result = answer.reason if isinstance(answer, NoMatch) else answer.result
         self._metrics.fault("alert", result.value)
@@ -132,6 +139,8 @@ class Intake:
         if not node.counts:
             text = f"node {node.name} is virtual or being scaled in"
             return NoMatch(NoMatchReason.EXCLUDED_NODE, text)
+        if (refusal := not_selected(match.playbook, node, self._config())) is not None:
+            return refusal
         known = {each.name: each for each in self._door.of_node(node.name)}
         for _ in range(_TRIES):
             answer = self._once(node.uid, match, known, requested_by)
@@ -141,7 +150,7 @@ class Intake:
 
     def _once(
         self, uid: str, match: Match, known: dict[str, NodeOperation], requested_by: str
-    ) -> Taken | None:
+    ) -> Taken | NoMatch | None:
         """One try; None when somebody was faster, whose work is in `known` now."""
         meaning = episode(uid, match.cause, known.values())
         if isinstance(meaning, NewEpisode):
@@ -172,7 +181,7 @@ class Intake:
         match: Match,
         known: dict[str, NodeOperation],
         requested_by: str,
-    ) -> Taken | None:
+    ) -> Taken | NoMatch | None:
         config, name = self._config(), name_of(uid, number)
         if self._door.active_count() >= config.max_active:
             raise TemporaryError(
@@ -190,8 +199,9 @@ class Intake:
         )
         if self._door.create(name, spec) is not None:
             return Taken(Result.CREATED, match.node, match.playbook, name)
-        if self._refreshed(name, known) is None:
-            raise PermanentError(f"there is an operation {name}, and it cannot be read")
+        if self._refreshed(name, known) is None and self._door.is_unreadable(name):
+            text = f"operation {name} of the node cannot be read; `kubectl delete` it, or mend it"
+            return NoMatch(NoMatchReason.UNREADABLE_OPERATION, text)
         return None
 
 

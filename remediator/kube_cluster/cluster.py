@@ -4,7 +4,7 @@ Decides nothing. What it keeps of thousands of nodes is only what decisions look
 """
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from chassis.kube_watch import Change, KubeCache, WatchMetrics
 from remediator.cluster import BreakerState, Effect, Fleet, NodeView, Observation
 from remediator.config import Config, Playbook
 from remediator.kube_cluster.effects import Hands
+from remediator.kube_cluster.fleet import HEARD_LATELY, FleetNodes
 from remediator.kube_cluster.nodes import node_view
 from remediator.kube_cluster.observing import Eyes
 from remediator.kube_cluster.reading import part
@@ -32,8 +33,6 @@ from remediator.operation import (
     OperationStatus,
     Phase,
 )
-
-_HEARD_LATELY = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,10 @@ class KubeCluster:
         self._switches = SwitchStore(client, config.leader.namespace, config.leader.state)
         self._lock = threading.Lock()
         self._seen_switches: tuple[datetime, Switches | None] | None = None
-        self._listed: tuple[datetime, dict[str, NodeView]] | None = None
         self._nodes: KubeCache[NodeView] = self._cache(
             NODES, node_view, self._node_changed, metrics
         )
+        self._fleet_nodes = FleetNodes(client, self._nodes, clock=clock, log=log)
         self._stored: KubeCache[Stored] = self._cache(
             NODE_OPERATIONS, stored_of, self._operation_changed, metrics
         )
@@ -158,7 +157,7 @@ class KubeCluster:
     @property
     def unreadable(self) -> int:
         """How many stored operations cannot be read."""
-        return sum(each.operation is None for each in self.shelf.all())
+        return len(self.shelf.problems())
 
     @property
     def switched(self) -> tuple[bool, bool]:
@@ -171,7 +170,8 @@ class KubeCluster:
         switches = self._state.get(f"{self._config.leader.namespace}/{self._config.leader.state}")
         known = switches or Switches()
         heard = self._nodes.last_event or self._clock()
-        return Fleet(heard, self._nodes.items(), known.pause, known.breaker)
+        nodes = self._fleet_nodes.watched()
+        return Fleet(heard, nodes, known.pause, known.breaker, unreadable=self.shelf.problems())
 
     # Reading.
 
@@ -195,9 +195,9 @@ class KubeCluster:
         """Read an operation live, after a conflict."""
         self.shelf.refresh(name)
 
-    def nodes(self) -> dict[str, NodeView]:
+    def nodes(self) -> Mapping[str, NodeView]:
         """The nodes as the watch knows them."""
-        return self._nodes.items()
+        return self._fleet_nodes.watched()
 
     def find_node(self, name: str) -> NodeView | None:
         """A node as it is, from the watch or live; None when there is none.
@@ -205,7 +205,8 @@ class KubeCluster:
         Raises:
             TemporaryError: The API cannot be asked.
         """
-        found = self._nodes.get(name) if self._heard_lately(self._config.freshness.nodes) else None
+        heard = self._fleet_nodes.heard_within(self._config.freshness.nodes)
+        found = self._nodes.get(name) if heard else None
         return found or self._eyes.node(name)
 
     def live_node(self, name: str) -> NodeView | None:
@@ -213,45 +214,23 @@ class KubeCluster:
         return self._eyes.node(name)
 
     def fleet(self) -> Fleet:
-        """All nodes and the switches, no older than a second."""
-        now = self._clock()
-        switches = self._live_switches(now)
+        """All nodes and the switches, the switches no older than a second."""
+        as_of, nodes = self._fleet_nodes.read(self._config.freshness.nodes / 4)
+        switches = self._live_switches(self._clock())
         known = switches or Switches()
         return Fleet(
-            as_of=now if self._heard_lately(_HEARD_LATELY) else self._list_nodes(now),
-            nodes=self._fleet_nodes(),
+            as_of=as_of,
+            nodes=nodes,
             pause=known.pause,
             breaker=known.breaker,
             state_known=switches is not None,
+            unreadable=self.shelf.problems(),
         )
-
-    def _heard_lately(self, within: timedelta) -> bool:
-        heard = self._nodes.last_event
-        return heard is not None and self._clock() - heard <= within
-
-    def _list_nodes(self, now: datetime) -> datetime:
-        """Nodes that the watch says nothing of are read anew, so that a silent watch is no news."""
-        if self._listed is not None and now - self._listed[0] < _HEARD_LATELY:
-            return self._listed[0]
-        try:
-            nodes = [node_view(raw) for raw in self._client.list(NODES).items]
-        except NodemendError as error:
-            self._log.warning("nodes_not_listed", error=str(error))
-            heard = self._nodes.last_event
-            return heard if heard is not None else now - timedelta(days=1)
-        self._listed = (now, {node.name: node for node in nodes})
-        return now
-
-    def _fleet_nodes(self) -> dict[str, NodeView]:
-        heard, listed = self._nodes.last_event, self._listed
-        if listed is not None and (heard is None or heard < listed[0]):
-            return listed[1]
-        return self._nodes.items()
 
     def _live_switches(self, now: datetime) -> Switches | None:
         with self._lock:
             seen = self._seen_switches
-        if seen is not None and now - seen[0] < _HEARD_LATELY:
+        if seen is not None and now - seen[0] < HEARD_LATELY:
             return seen[1]
         try:
             found: Switches | None = self._switches.read()
@@ -320,6 +299,7 @@ class KubeCluster:
             self._listeners.operations((change.key,))
 
     def _node_changed(self, change: Change[NodeView]) -> None:
+        self._fleet_nodes.changed()
         self._listeners.node(change.old, change.new)
 
     def _part_changed(self, change: Change[str]) -> None:

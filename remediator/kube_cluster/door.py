@@ -35,6 +35,11 @@ class KubeDoor:
         stored = self._cluster.shelf.refresh(name)
         return None if stored is None else stored.operation
 
+    def is_unreadable(self, name: str) -> bool:
+        """Whether there was, at the last refresh, an object of this name that is no operation."""
+        stored = self._cluster.shelf.get(name)
+        return stored is not None and stored.operation is None
+
     def active_count(self) -> int:
         """How many are active."""
         return sum(each.active for each in self._cluster.operations())

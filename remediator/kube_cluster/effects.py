@@ -49,7 +49,7 @@ _MOST_TEXT = 200
 
 
 class Hands:
-    """The effects on one cluster. `is_active` tells whether an operation of this name stands."""
+    """The effects on one cluster, for any thread. `is_active` tells whether an operation of this name stands."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class Hands:
 
     def forget(self, before: datetime) -> None:
         """Drop the answers from before a time."""
-        old = [uid for uid, answer in self._answers.items() if answer.at < before]
+        # A copy at once: effects for other nodes may be under way.
+        old = [uid for uid, answer in list(self._answers.items()) if answer.at < before]
         for uid in old:
             self._answers.pop(uid, None)
 

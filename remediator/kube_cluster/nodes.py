@@ -19,6 +19,8 @@ from remediator.kube_cluster.reading import LONG_AGO, count, each, part, text, t
 from remediator.operation import OPERATION_TAINT, PAUSED, SCALE_DOWN_MARK
 
 GPU = "nvidia.com/gpu"
+_GPU_COUNT = "nvidia.com/gpu.count"
+"""A label by NVIDIA's GPU feature discovery."""
 _KEPT = (
     PAUSED,
     SCALE_DOWN_MARK,
@@ -54,9 +56,15 @@ def node_view(raw: Mapping[str, Any]) -> NodeView:
         is_virtual=_is_virtual(labels, taints),
         scaling_in="deletionTimestamp" in metadata or not _SCALING_IN_TAINTS.isdisjoint(taints),
         control_plane=any(label in labels for label in _CONTROL_PLANE),
-        gpus=count(part(status, "allocatable"), GPU) or count(part(status, "capacity"), GPU),
+        gpus=_gpus(status, labels),
         created_at=time(metadata, "creationTimestamp"),
     )
+
+
+def _gpus(status: Mapping[str, Any], labels: Mapping[str, str]) -> int:
+    """Whole GPUs: those that are cut into MIG devices are no resource of this name, but a label counts them."""
+    told = count(part(status, "allocatable"), GPU) or count(part(status, "capacity"), GPU)
+    return told or count(labels, _GPU_COUNT)
 
 
 def _condition(raw: Mapping[str, Any]) -> ConditionView:
@@ -67,7 +75,7 @@ def _condition(raw: Mapping[str, Any]) -> ConditionView:
         since=since,
         heartbeat=time(raw, "lastHeartbeatTime") or since,
         reason=intern(text(raw, "reason")),
-        message=text(raw, "message", _MOST_MESSAGE),
+        message=intern(text(raw, "message", _MOST_MESSAGE)),
     )
 
 

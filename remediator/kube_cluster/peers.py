@@ -23,11 +23,15 @@ _MOST_TEXT = 300
 
 @dataclass(frozen=True, slots=True)
 class AlertSnapshot:
-    """All alerts of all Alertmanagers; `complete` says that what is absent is gone."""
+    """All alerts of all Alertmanagers.
+
+    `complete` says that what is absent is gone, `answered` that what is not silenced here is so nowhere.
+    """
 
     alerts: Mapping[str, Alert]
     silenced: Mapping[str, str]
     complete: bool
+    answered: bool = True
 
     def view(self, fingerprint: str, as_of: datetime) -> AlertView:
         """One alert's view."""
@@ -43,6 +47,7 @@ class AlertSnapshot:
             alert.starts_at,
             silenced=silence is not None,
             silence=silence or "",
+            silences_known=self.answered,
         )
 
 
@@ -60,7 +65,7 @@ class Alertmanagers:
         """The alerts of all that answer."""
         alerts: dict[str, Alert] = {}
         silenced: dict[str, str] = {}
-        complete = bool(self._clients)
+        answered = settled = bool(self._clients)
         for url, client in self._clients:
             try:
                 started = client.started_at()
@@ -71,10 +76,10 @@ class Alertmanagers:
                 silenced.update(client.silenced())
             except NodemendError as error:
                 self._log.warning("alertmanager_unknown", url=url, error=str(error))
-                complete = False
+                answered = False
             else:
-                complete = complete and self._clock() - started >= SETTLE_AFTER_START
-        return AlertSnapshot(alerts, silenced, complete)
+                settled = settled and self._clock() - started >= SETTLE_AFTER_START
+        return AlertSnapshot(alerts, silenced, answered and settled, answered)
 
 
 class Prometheus:
@@ -85,7 +90,10 @@ class Prometheus:
         self._clock = clock
 
     def ask(self, promql: str) -> QueryView:
-        """The answer to a query; no data and errors are no pass."""
+        """The answer to a query; no data and errors are no pass.
+
+        It is as old as the oldest sample: what a clock that is behind calls now is old news here.
+        """
         as_of = self._clock()
         try:
             samples = self._client.query(promql)
@@ -93,6 +101,7 @@ class Prometheus:
             return QueryView("", QueryResult.ERROR, as_of, str(error)[:_MOST_TEXT])
         if not samples:
             return QueryView("", QueryResult.NO_DATA, as_of)
+        as_of = min(as_of, *(each.at for each in samples))
         wrong = [each for each in samples if each.value == 0 or math.isnan(each.value)]
         if wrong:
             text = f"{len(wrong)} of {len(samples)} samples are 0 or NaN"

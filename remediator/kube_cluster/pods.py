@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Any
 
 from remediator.cluster import JobState, JobView, PodView
@@ -10,6 +11,8 @@ from remediator.repair_jobs import parse_end
 
 _MIRROR = "kubernetes.io/config.mirror"
 _DEFAULT_GRACE = 30
+_NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
+"""Reasons of a container that ended before its first process ran."""
 _NO_IMAGE = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 
 
@@ -53,12 +56,18 @@ def _terminating_since(metadata: Mapping[str, Any]) -> Any:
 
 
 def _gpus(spec: Mapping[str, Any], resources: Collection[str]) -> int:
+    """How many GPUs, or parts of some, the containers ask for; `*` in a name stands for anything."""
     wanted = [
         part(container, "resources", "limits")
         for key in ("containers", "initContainers")
         for container in each(spec, key)
     ]
-    return sum(count(limits, name) for limits in wanted for name in resources)
+    return sum(
+        count(limits, name)
+        for limits in wanted
+        for name in limits
+        if any(fnmatchcase(name, pattern) for pattern in resources)
+    )
 
 
 def job_view(raw: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> JobView:
@@ -70,7 +79,7 @@ def job_view(raw: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> JobVi
     pod: Mapping[str, Any] = next(iter(pods), {})
     state, told = _state(status)
     ended = _ended(pod)
-    code = ended.get("exitCode")
+    code = None if ended.get("reason") in _NEVER_RAN else ended.get("exitCode")
     message = text(ended, "message")
     end = parse_end(message)
     return JobView(
@@ -119,6 +128,15 @@ def _waits_for(pod: Mapping[str, Any]) -> str:
     return ""
 
 
+def _has_run(container: Mapping[str, Any]) -> bool:
+    found = [
+        part(container, key, kind)
+        for key in ("state", "lastState")
+        for kind in ("running", "terminated")
+    ]
+    return any(each and each.get("reason") not in _NEVER_RAN for each in found)
+
+
 def _began(status: Mapping[str, Any], pod: Mapping[str, Any], state: JobState) -> bool:
     if not pod:
         # Without a pod that could tell, only a Job that never had one has certainly not begun.
@@ -126,13 +144,10 @@ def _began(status: Mapping[str, Any], pod: Mapping[str, Any], state: JobState) -
         return (
             had_one or state is not JobState.ACTIVE or bool(part(status, "uncountedTerminatedPods"))
         )
-    if any(
-        part(container, key, kind)
-        for container in _containers(pod)
-        for key in ("state", "lastState")
-        for kind in ("running", "terminated")
-    ):
+    if any(_has_run(container) for container in _containers(pod)):
         return True
+    if any(part(container, "state", "terminated") for container in _containers(pod)):
+        return False
     phase = text(part(pod, "status"), "phase")
     if phase in {"", "Pending"}:
         return False

@@ -6,10 +6,13 @@ Pure. Knows no resource type.
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from sys import intern
 from typing import Any
 
 _LONG_FRACTION = re.compile(r"(\.\d{6})\d+")
+_MOMENTS = 10_000
+"""Thousands of nodes are heard in the same seconds: their times are read, and kept, once."""
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 """For a time that the API should have told and has not: older than everything."""
 
@@ -43,8 +46,11 @@ def texts(raw: Mapping[str, Any], key: str) -> dict[str, str]:
 def time(raw: Mapping[str, Any], key: str) -> datetime | None:
     """A time in UTC, None if absent or no time."""
     value = raw.get(key)
-    if not isinstance(value, str):
-        return None
+    return _moment(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=_MOMENTS)
+def _moment(value: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(_LONG_FRACTION.sub(r"\1", value))
         return found.astimezone(UTC) if found.tzinfo else None

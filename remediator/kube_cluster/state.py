@@ -104,7 +104,7 @@ def switches_of(raw: Mapping[str, Any]) -> Switches:
     return Switches(
         pause,
         BreakerState(
-            open=breaker.get("open") is True,
+            open=breaker.get("open", False) is not False,
             since=time(breaker, "since"),
             text=text(breaker, "text"),
             reset_at=time(breaker, "resetAt"),

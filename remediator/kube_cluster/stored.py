@@ -49,6 +49,7 @@ class Shelf:
         self._lock = threading.Lock()
         self._kept: dict[str, Stored] = {}
         self._by_node: dict[str, set[str]] = {}
+        self._problems: dict[str, str] = {}
         self._own: dict[str, str] = {}  # the version of the leader's last status write
 
     def seen(self, name: str, new: Stored | None) -> bool:
@@ -101,6 +102,11 @@ class Shelf:
         with self._lock:
             return list(self._kept.values())
 
+    def problems(self) -> dict[str, str]:
+        """What is wrong with those that cannot be read, by name."""
+        with self._lock:
+            return dict(self._problems)
+
     def of_node(self, node: str) -> tuple[NodeOperation, ...]:
         """Those of a node, oldest first."""
         with self._lock:
@@ -110,11 +116,14 @@ class Shelf:
     def _put(self, new: Stored) -> None:
         self._drop(new.name)
         self._kept[new.name] = new
+        if new.operation is None:
+            self._problems[new.name] = new.problem
         if new.operation is not None:
             self._by_node.setdefault(new.operation.spec.node, set()).add(new.name)
 
     def _drop(self, name: str) -> None:
         old = self._kept.pop(name, None)
+        self._problems.pop(name, None)
         if old is None or old.operation is None:
             return
         names = self._by_node.get(old.operation.spec.node, set())

@@ -4,20 +4,34 @@ from datetime import timedelta
 
 from chassis.alertmanager import all_match
 from chassis.contracts import TimelineOutcome
+from remediator import proof
 from remediator.cluster import Isolate, fault_is_clear
 from remediator.config import Playbook
-from remediator.gates import before_isolation
+from remediator.gates import before_harm, before_isolation, too_many_operations
 from remediator.lifecycle.plan import plan_text
 from remediator.lifecycle.step import LOOK_AGAIN, Case, Step, act, escalate, go, stay
-from remediator.operation import HeldBy, Intent, IntentAction, Phase, Reason, Wish
+from remediator.operation import (
+    Attempt,
+    AttemptOutcome,
+    HeldBy,
+    Intent,
+    IntentAction,
+    Phase,
+    Reason,
+    Wish,
+)
 
+LONGEST_NAME = 63
+"""Of an operation: it becomes the value of a taint and of a label."""
 RESERVATION = timedelta(minutes=5)
 """How long isolating a node may take before a person is told; the reservation goes with it."""
 
 
 def received(case: Case) -> Step:
     """Pin the node and its boot, then ask the gates."""
-    if (refused := _refused(case)) is not None:
+    if case.tainted:
+        return _status_lost(case)
+    if (refused := _refused(case) or _impossible(case)) is not None:
         return refused
     first = case.playbook.ladder[0]
     return go(
@@ -30,6 +44,38 @@ def received(case: Case) -> Step:
         rung_name=first.name,
         deadline=case.now + case.playbook.gates.max_wait,
     )
+
+
+def _status_lost(case: Case) -> Step:
+    """Our taint stands and nothing says so, as after a restore from a backup: nobody knows what was done."""
+    text = "the node carries our taint, but the status that put it there is lost; release the node to have it proven"
+    unknown = Attempt(0, 1, case.now, case.now, AttemptOutcome.AMBIGUOUS, "the status was lost")
+    return escalate(
+        case,
+        Reason.INVALID_OPERATION,
+        text,
+        node_uid=case.node.uid,
+        boot_id=case.node.boot_id,
+        rung_name=case.playbook.ladder[0].name,
+        attempt=1,
+        attempts=(unknown,),
+        isolated=True,
+        isolated_at=case.now,
+    )
+
+
+def _impossible(case: Case) -> Step | None:
+    """Refuse at once what an object made by hand asks for and what could never come to its end."""
+    if len(case.operation.name) > LONGEST_NAME:
+        text = f"its name has over {LONGEST_NAME} characters, too many for a taint; create it anew"
+        return go(case, Phase.CANCELLED, Reason.INVALID_OPERATION, text)
+    first = case.playbook.ladder[0].repair
+    unprovable = proof.nothing_to_prove_by(
+        case.operation, proof.settings_for(case.operation, case.playbook)
+    )
+    if unprovable and first.hand_over is None:
+        return go(case, Phase.CANCELLED, Reason.CANNOT_PROVE, f"nothing was done: {unprovable}")
+    return None
 
 
 def gated(case: Case) -> Step:
@@ -75,6 +121,21 @@ def reserved(case: Case) -> Step:
             isolated=False,
             wish=None,
         )
+    held = before_harm(case.for_gates())
+    if held:
+        # The place in the budgets is given back: the pause may last.
+        text = "; ".join(each.text for each in held)
+        until = case.now + case.playbook.gates.max_wait
+        return go(
+            case,
+            Phase.GATED,
+            Reason.HELD,
+            text,
+            isolated=False,
+            isolated_at=None,
+            held_by=held,
+            deadline=until,
+        )
     if case.overdue:
         text = "the node could not be isolated in time; see the log for what the API answered"
         return escalate(case, Reason.CANNOT_ISOLATE, text, isolated=False)
@@ -94,6 +155,8 @@ def unfit(case: Case) -> str | None:
         return "the node is being scaled in"
     if case.node.control_plane and not case.playbook.gates.control_plane:
         return "a control plane node, and gates.control_plane of the playbook is not set"
+    if not all_match(case.playbook.nodes, case.node.labels):
+        return "nodes of the playbook does not fit the node"
     if _excluded(case.playbook, case):
         return "gates.exclude of the playbook fits the node"
     return None
@@ -143,10 +206,13 @@ def _held(case: Case, held: tuple[HeldBy, ...]) -> Step:
 
 
 def _dry_run(case: Case) -> Step:
+    plan = plan_text(case)
+    if too_many_operations(case.for_gates()):
+        plan = "isolate the node -> hand it over to a person, as earlier repairs did not last"
     return go(
         case,
         Phase.CANCELLED,
         Reason.DRY_RUN_DONE,
-        f"dry run, nothing was touched; it would: {plan_text(case)}",
+        f"dry run, nothing was touched; it would: {plan}",
         outcome=TimelineOutcome.REFUSED,
     )

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from remediator.cluster import DeleteJob, ForgetWish, JobState, Observation, Release
-from remediator.config import Config, Playbook
-from remediator.lifecycle.step import LOOK_AGAIN, Act, Case, Step, Wait, record
+from chassis.contracts import PROBE_REQUEST_ANNOTATION
+from remediator.cluster import DeleteJob, ForgetWish, JobState, NodeView, Observation, Release
+from remediator.config import Config
+from remediator.lifecycle.step import LOOK_AGAIN, Act, Case, Step, Wait, clipped, record
 from remediator.operation import (
     CANCELLED_BY,
     RELEASE_REQUESTED_BY,
+    SCALE_DOWN_MARK,
     IntentAction,
     NodeOperation,
     Phase,
@@ -64,33 +66,6 @@ def inconsistent(operation: NodeOperation) -> str | None:
     return None
 
 
-def without_playbook(
-    operation: NodeOperation, playbook: Playbook | None, now: datetime
-) -> Step | None:
-    """The end of an operation whose playbook or rung the configuration no longer has."""
-    status = operation.status
-    if playbook is None:
-        text = f"the configuration has no playbook {operation.spec.playbook}"
-    elif not _has_rung(operation, playbook):
-        text = f"the playbook has no rung {status.rung_name} at place {status.rung + 1} any more"
-    else:
-        return None
-    if status.phase is Phase.ESCALATED:
-        return Wait(None, status.reason, text)
-    untouched = status.phase in _BEGINS
-    phase = Phase.CANCELLED if untouched else Phase.ESCALATED
-    return record(operation, now, phase, Reason.PLAYBOOK_GONE, text, clear_since=None)
-
-
-def _has_rung(operation: NodeOperation, playbook: Playbook) -> bool:
-    status = operation.status
-    if status.phase in _BEGINS:
-        return True
-    if status.rung >= len(playbook.ladder):
-        return False
-    return playbook.ladder[status.rung].name == status.rung_name
-
-
 def wish(operation: NodeOperation, now: datetime) -> Step | None:
     """Take a person's annotation into the status, and only then off the object."""
     status = operation.status
@@ -99,10 +74,10 @@ def wish(operation: NodeOperation, now: datetime) -> Step | None:
         if not by:
             continue
         useless = wanted is Wish.RELEASE and status.phase is not Phase.ESCALATED
-        if useless or (status.wish, status.wish_by) == (wanted, by):
+        if useless or (status.wish, status.wish_by) == (wanted, clipped(by)):
             effect = ForgetWish(operation.name, annotation, by)
             return Act((effect,), now + LOOK_AGAIN)
-        return _take_up(operation, now, wanted, by)
+        return _take_up(operation, now, wanted, clipped(by))
     if operation.deleting and status.wish is None and status.wish_by != DELETION:
         return _take_up(operation, now, Wish.CANCEL, DELETION)
     return None
@@ -150,16 +125,23 @@ def taint_removed(case: Case) -> Step | None:
 def at_rest(
     operation: NodeOperation, observation: Observation, now: datetime, *, clear: bool
 ) -> Step:
-    """An operation that has ended: take off a taint that came late, remember a fault seen clear."""
+    """An operation that has ended: take off what came late or was left, remember a fault seen clear."""
     status, node = operation.status, observation.node
     ours = node is not None and node.uid == status.node_uid and not operation.spec.dry_run
-    late = ours and node is not None and node.operation_taint == operation.name
+    late = ours and node is not None and _left(operation, node)
     if late and node is not None and status.phase in {Phase.SUCCEEDED, Phase.CANCELLED}:
         effect = Release(node.name, node.uid, operation.name, operation.uid)
         return Act((effect,), now + LOOK_AGAIN)
     if clear and status.clear_since is None:
         return record(operation, now, status.phase, status.reason, status.message, clear_since=now)
     return Wait(None, status.reason, status.message)
+
+
+def _left(operation: NodeOperation, node: NodeView) -> bool:
+    """Whether the node carries anything of this operation: a person who takes the taint off leaves the marks."""
+    marked = node.annotations.get(SCALE_DOWN_MARK) == operation.name
+    asked = node.annotations.get(PROBE_REQUEST_ANNOTATION) == operation.uid
+    return node.operation_taint == operation.name or marked or (asked and bool(operation.uid))
 
 
 def is_stale(observation: Observation, config: Config, now: datetime) -> bool:

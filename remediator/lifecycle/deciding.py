@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
+from remediator.budgets import Allocation
 from remediator.cluster import Fleet, Observation, fault_is_clear
 from remediator.lifecycle import beginning, common, emptying, proving, repairing
+from remediator.lifecycle.orphaned import without_playbook
 from remediator.lifecycle.step import LOOK_AGAIN, Case, Policy, Step, Wait, record
 from remediator.operation import NodeOperation, Phase, Reason
 
@@ -27,13 +29,15 @@ _PHASES: Mapping[Phase, Callable[[Case], Step]] = MappingProxyType(
 )
 
 
-def next_step(
+def next_step(  # noqa: PLR0913 - everything that a decision may look at
     operation: NodeOperation,
     observation: Observation,
     policy: Policy,
     fleet: Fleet,
     others: Sequence[NodeOperation],
     now: datetime,
+    *,
+    allocation: Allocation | None = None,
 ) -> Step:
     """What is to be done about an operation now.
 
@@ -44,11 +48,14 @@ def next_step(
         fleet: All nodes, pause, breaker.
         others: All stored operations, finished ones included.
         now: Aware, UTC.
+        allocation: The budgets over this fleet and all stored operations, if somebody keeps them.
     """
     config, status = policy.config, operation.status
     if common.is_stale(observation, config, now):
         return Wait(now + LOOK_AGAIN, Reason.STALE_DATA, "the node was read too long ago")
     if status.phase.is_final and status.phase is not Phase.ESCALATED:
+        if status.isolated and status.phase in {Phase.SUCCEEDED, Phase.CANCELLED}:
+            return _by_decree(operation, now)
         clear = fault_is_clear(operation, observation, now, config.freshness.alerts)
         return common.at_rest(operation, observation, now, clear=clear)
     playbook = config.playbook(operation.spec.playbook)
@@ -56,7 +63,7 @@ def next_step(
         common.without_node(operation, observation, now)
         or _edited(operation, now)
         or common.wish(operation, now)
-        or common.without_playbook(operation, playbook, now)
+        or without_playbook(operation, observation, playbook, now)
     )
     if ended is not None or playbook is None or observation.node is None:
         return ended or Wait(now + LOOK_AGAIN, status.reason, status.message)
@@ -69,8 +76,16 @@ def next_step(
         fleet,
         common.without(operation, others),
         now,
+        allocation,
     )
     return common.taint_removed(case) or _PHASES[status.phase](case)
+
+
+def _by_decree(operation: NodeOperation, now: datetime) -> Step:
+    """An end that somebody wrote by hand releases nothing: the last write of ours says "not isolated"."""
+    phase = operation.status.phase.value
+    text = f"the status was edited by hand: {phase}, but status.isolated is set; release the node to have it proven"
+    return record(operation, now, Phase.ESCALATED, Reason.INVALID_OPERATION, text, clear_since=None)
 
 
 def _edited(operation: NodeOperation, now: datetime) -> Step | None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from remediator.lifecycle.step import Case, Step, escalate, go
+from remediator.lifecycle.step import Case, Step, clipped, escalate, go
 from remediator.operation import (
     Attempt,
     AttemptOutcome,
@@ -60,7 +60,7 @@ def closed(case: Case, outcome: AttemptOutcome, text: str) -> tuple[Attempt, ...
     if not attempts:
         return attempts
     last = attempts[-1]
-    ended = replace(last, ended_at=case.now, outcome=outcome, text=text)
+    ended = replace(last, ended_at=case.now, outcome=outcome, text=clipped(text))
     return (*attempts[:-1], ended)
 
 

@@ -25,7 +25,8 @@ def plan_text(case: Case) -> str:
 
 def steps(playbook: Playbook, pods: str = "") -> list[str]:
     """The steps of a playbook, one text each."""
-    found = ["isolate the node"]
+    only = playbook.ladder[0].repair.hand_over
+    found = [] if only is not None and not only.isolate else ["isolate the node"]
     for index, rung in enumerate(playbook.ladder):
         found += _rung_steps(rung, pods if index == 0 else "", first=index == 0)
     return found

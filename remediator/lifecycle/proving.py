@@ -74,7 +74,7 @@ def _judged(case: Case) -> Judgement:
     return proof.judge(
         case.operation,
         case.observation,
-        case.playbook.proof,
+        proof.settings_for(case.operation, case.playbook),
         case.now,
         case.config.freshness,
     )

@@ -5,12 +5,12 @@ repair that wakes in another boot refuses; so a step may be repeated, and the re
 """
 
 from dataclasses import replace
+from datetime import timedelta
 
 from chassis.alertmanager import all_match
 from chassis.errors import PermanentError
 from remediator import repair_jobs
 from remediator.cluster import (
-    EXIT_OTHER_BOOT,
     CreateJob,
     DeleteJob,
     DeletePod,
@@ -24,6 +24,10 @@ from remediator.gates import before_harm
 from remediator.lifecycle.ending import closed, failed, prove
 from remediator.lifecycle.step import Case, Step, act, escalate, go, stay
 from remediator.operation import AttemptOutcome, Intent, IntentAction, Phase, Reason
+from remediator.repair_jobs import Ending, ending_of
+
+REMOVAL = timedelta(minutes=10)
+"""How long a Job that is given up may take to go before a person is told."""
 
 
 def executing(case: Case) -> Step:
@@ -77,13 +81,11 @@ def _rebooted(case: Case, job: JobView) -> Step:
 
 
 def _create(case: Case, intent: Intent) -> Step:
+    if (waits := _held_back(case)) is not None:
+        return waits
     if case.overdue:
         text = "the Job could not be created in time"
         return failed(case, Reason.RUNG_TIMEOUT, text, AttemptOutcome.TIMED_OUT)
-    held = before_harm(case.for_gates())
-    if held:
-        text = "; ".join(each.text for each in held)
-        return stay(case, Reason.HELD, text, held_by=held)
     try:
         manifest = repair_jobs.job_for(
             case.operation, case.rung, case.node, case.config.jobs, case.config.job_templates
@@ -94,42 +96,84 @@ def _create(case: Case, intent: Intent) -> Step:
     return act(case, CreateJob(intent.job, namespace, manifest, intent.destructive))
 
 
+def _held_back(case: Case) -> Step | None:
+    """A pause or an open breaker: the time that it takes is not the repair's, but it has an end."""
+    held = before_harm(case.for_gates())
+    if held:
+        text = "; ".join(each.text for each in held)
+        if case.now >= (case.status.since or case.now) + case.playbook.gates.max_wait:
+            return escalate(case, Reason.GATE_DEADLINE, f"held back for too long: {text}")
+        return stay(case, Reason.HELD, text, held_by=held)
+    if not case.status.held_by:
+        return None
+    return go(
+        case,
+        Phase.EXECUTING,
+        Reason.GATES_OPEN,
+        "nothing holds the repair back any more",
+        intent=case.status.intent,
+        deadline=case.now + case.rung.timeout,
+    )
+
+
 def _active(case: Case, intent: Intent, job: JobView) -> Step:
     if not intent.job_seen:
         seen = replace(intent, job_seen=True)
         return stay(case, Reason.JOB_CREATED, f"Job {job.name}", intent=seen)
     if job.image_failed and not job.began:
         return _abandon(case, f"the Job's image cannot be had: {job.text}", Reason.JOB_IMAGE_FAILED)
-    if not case.overdue:
+    return _late(case, job) if case.overdue else _on_its_way(case, job)
+
+
+def _on_its_way(case: Case, job: JobView) -> Step:
+    if job.began:
         return stay(case, Reason.JOB_RUNNING, job.text or "the repair runs")
+    text = f"Job {job.name} has not begun: {job.text or 'no pod runs'}"
+    return stay(case, Reason.JOB_CREATED, text)
+
+
+def _late(case: Case, job: JobView) -> Step:
     if job.began and case.rung.repair.reboots:
         text = "the reboot was asked for and the Job has not ended"
         return _await_return(case, Reason.RUNG_TIMEOUT, text, AttemptOutcome.TIMED_OUT)
-    did = "runs for too long" if job.began else "has not begun in time"
-    return _abandon(case, f"the Job {did}")
+    if job.began:
+        reason = Reason.AMBIGUOUS if case.rung.repair.destructive else Reason.RUNG_TIMEOUT
+        return _abandon(case, "the Job runs for too long", reason)
+    return _abandon(case, "the Job has not begun in time")
 
 
 def _abandon(case: Case, text: str, reason: Reason = Reason.RUNG_TIMEOUT) -> Step:
-    """Announce that the Job goes before anything else is tried: it must not begin later."""
+    """Announce that the Job goes before anything else is tried: it must not begin later.
+
+    The reason AMBIGUOUS remembers that it had begun something that must not be done twice.
+    """
     intent = case.status.intent
     assert intent is not None  # noqa: S101 - `executing` has looked
     gone = replace(intent, giving_up=True, job_seen=True)
-    return go(case, Phase.EXECUTING, reason, text, intent=gone, deadline=case.status.deadline)
+    deadline = case.now + REMOVAL
+    return go(case, Phase.EXECUTING, reason, text, intent=gone, deadline=deadline)
 
 
 def _give_up(case: Case, job: JobView) -> Step:
     if job.state in {JobState.ACTIVE, JobState.SUCCEEDED, JobState.FAILED}:
-        return act(case, DeleteJob(job.name, case.config.jobs.namespace))
-    intent = case.status.intent
+        return _remove(case, job)
+    intent, reason = case.status.intent, case.status.reason
     if intent is not None and has_rebooted(case, intent.boot_id):
         return _await_return(case, Reason.RETURNED, case.status.message, AttemptOutcome.TIMED_OUT)
-    return failed(
-        case,
-        case.status.reason,
-        case.status.message,
-        AttemptOutcome.TIMED_OUT,
-        again=not case.rung.repair.destructive or case.status.reason is Reason.JOB_IMAGE_FAILED,
-    )
+    if reason is Reason.AMBIGUOUS:
+        return failed(case, reason, case.status.message, AttemptOutcome.AMBIGUOUS)
+    again = not case.rung.repair.destructive or reason is Reason.JOB_IMAGE_FAILED
+    return failed(case, reason, case.status.message, AttemptOutcome.TIMED_OUT, again=again)
+
+
+def _remove(case: Case, job: JobView) -> Step:
+    began = job.began and not job.did_nothing and case.rung.repair.destructive
+    if began and case.status.reason is not Reason.AMBIGUOUS:
+        return _abandon(case, "the Job began while it was being removed", Reason.AMBIGUOUS)
+    if case.overdue:
+        text = f"{case.status.message}; Job {job.name} cannot be deleted"
+        return escalate(case, case.status.reason, text)
+    return act(case, DeleteJob(job.name, case.config.jobs.namespace))
 
 
 def _lost(case: Case) -> Step:
@@ -141,20 +185,22 @@ def _lost(case: Case) -> Step:
 
 
 def _job_failed(case: Case, job: JobView) -> Step:
-    repair = case.rung.repair
-    if job.exit_code == EXIT_OTHER_BOOT:
+    repair, ending = case.rung.repair, ending_of(job, case.rung.repair)
+    if ending is Ending.OTHER_BOOT:
         text = "the repair found another boot and did nothing"
         return _await_return(case, Reason.WAITS_FOR_REBOOT, text, AttemptOutcome.AMBIGUOUS)
-    if job.did_nothing:
+    if ending is Ending.NOTHING_DONE:
         reason = Reason.JOB_IMAGE_FAILED if job.image_failed else Reason.JOB_FAILED
         return failed(case, reason, f"nothing was done: {job.text}", AttemptOutcome.FAILED)
+    unknown = ending is Ending.UNKNOWN
     if repair.reboots:
-        # The reboot ends the pod that asked for it: only the boot id tells.
-        known = repair.on_node or job.exit_code is not None
-        outcome = AttemptOutcome.TIMED_OUT if known else AttemptOutcome.AMBIGUOUS
+        # The reboot ends the pod that asked for it: only the boot id tells. One that comes late meets, on the node,
+        # a script that refuses in another boot; of a power cycle from elsewhere nobody knows.
+        blind = unknown and not repair.on_node
+        outcome = AttemptOutcome.AMBIGUOUS if blind else AttemptOutcome.TIMED_OUT
         return _await_return(case, Reason.JOB_FAILED, f"the Job has ended: {job.text}", outcome)
-    known = job.exit_code is not None or not repair.destructive
-    outcome = AttemptOutcome.FAILED if known else AttemptOutcome.AMBIGUOUS
+    blind = unknown and repair.destructive
+    outcome = AttemptOutcome.AMBIGUOUS if blind else AttemptOutcome.FAILED
     return failed(case, Reason.JOB_FAILED, f"the repair failed: {job.text}", outcome)
 
 
@@ -165,14 +211,12 @@ def _restart_pods(case: Case, intent: Intent, repair: RestartPods) -> Step:
     if not former:
         text = "the pods were deleted; their owner makes new ones"
         return _await_return(case, Reason.PODS_RESTARTED, text, AttemptOutcome.DONE)
+    if (waits := _held_back(case)) is not None:
+        return waits
     if case.overdue:
         text = f"{former[0].key} does not go"
         return failed(case, Reason.RUNG_TIMEOUT, text, AttemptOutcome.TIMED_OUT)
     standing = [each for each in former if each.terminating_since is None]
-    held = before_harm(case.for_gates())
-    if held:
-        text = "; ".join(each.text for each in held)
-        return stay(case, Reason.HELD, text, held_by=held)
     if standing:
         refs = [PodRef(each.namespace, each.name, each.uid) for each in standing]
         return act(case, *(DeletePod(each) for each in refs))

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from chassis.contracts import TimelineOutcome
+from remediator.budgets import Allocation
 from remediator.cluster import Effect, Fleet, NodeView, Observation
 from remediator.config import Config, Playbook, Rung
 from remediator.gates import GateCase
@@ -74,6 +75,7 @@ class Case:
     fleet: Fleet
     others: Sequence[NodeOperation]
     now: datetime
+    allocation: Allocation | None = None
 
     @property
     def status(self) -> OperationStatus:
@@ -106,6 +108,7 @@ class Case:
             self.fleet,
             self.others,
             self.now,
+            self.allocation,
         )
 
 
@@ -123,7 +126,7 @@ def record(
 ) -> Record:
     """The next status. A new phase starts its clocks anew and drops what belonged to the old one."""
     status = operation.status
-    text = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + _SHORTENED
+    text = clipped(text)
     fresh: dict[str, Any] = {
         "phase": phase,
         "reason": reason,
@@ -139,6 +142,11 @@ def record(
         rung, attempt = fresh.get("rung", status.rung), fresh.get("attempt", status.attempt)
         fresh["history"] = _longer(status, now, phase, reason, rung, attempt, text)
     return Record(replace(status, **fresh))
+
+
+def clipped(text: str) -> str:
+    """A text as long as the API takes it."""
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + _SHORTENED
 
 
 def _longer(  # noqa: PLR0913, PLR0917 - the fields of an entry

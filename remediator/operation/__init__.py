@@ -4,6 +4,7 @@ Pure. What happens next is decided by `lifecycle`.
 """
 
 from chassis.contracts import OPERATION_TAINT
+from remediator.operation.advice import what_next
 from remediator.operation.codec import (
     API_VERSION,
     KIND,
@@ -99,5 +100,6 @@ __all__ = [
     "spec_json",
     "status_json",
     "to_json",
+    "what_next",
     "written_time",
 ]

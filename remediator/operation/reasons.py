@@ -1,7 +1,7 @@
 """The closed words of an operation: who began it, why it is where it is, how a try ended.
 
-Pure. Each value stands in the CRD's enums, in metrics and in a table of docs/operations.md; adding
-one is a change of the interface.
+Pure. Each value stands in the CRD's enums and in a table of docs/remediator.md; adding one is a change
+of the interface.
 """
 
 from enum import StrEnum
@@ -31,7 +31,6 @@ class Reason(StrEnum):
     GATE_DEADLINE = "GateDeadline"
     DRY_RUN_DONE = "DryRunDone"
 
-    ISOLATING = "Isolating"
     CANNOT_ISOLATE = "CannotIsolate"
     TAINTED = "Tainted"
     WAITS_FOR_CHECKPOINT = "WaitsForCheckpoint"
@@ -75,12 +74,10 @@ class Reason(StrEnum):
     CANCELLED_BY_PERSON = "CancelledByPerson"
     TAINT_REMOVED = "TaintRemoved"
     RELEASE_REQUESTED = "ReleaseRequested"
-    REMOVED = "Removed"
     PLAYBOOK_GONE = "PlaybookGone"
     NODE_EXCLUDED = "NodeExcluded"
     NODE_REPLACED = "NodeReplaced"
     NODE_DELETED = "NodeDeleted"
-    SUPERSEDED_BY_OTHER = "SupersededByOther"
     INVALID_OPERATION = "InvalidOperation"
     CANNOT_RELEASE = "CannotRelease"
     HEALED = "Healed"

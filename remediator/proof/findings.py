@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from remediator.cluster import (
+    STATUS_LABEL,
     AlertView,
     ConditionView,
     NodeView,
@@ -21,7 +22,7 @@ from remediator.config import FreshnessSettings, ProofSettings
 from remediator.operation import CauseKind, NodeOperation
 
 _HEALTHY_IF_TRUE = frozenset({"Ready"})
-"""All other conditions are a problem when True."""
+"""All other conditions are a problem when True, unless the operation began for another status."""
 
 
 class Sign(StrEnum):
@@ -70,14 +71,26 @@ def node_findings(
         yield Finding(Sign.UNSEEN, f"node: {why}")
         return
     yield _ready(node)
+    faults = _fault_statuses(operation)
     for name in condition_types(operation, policy):
-        yield _condition(name, node.conditions.get(name), times.fixed)
+        wrong = faults.get(name) or ("False" if name in _HEALTHY_IF_TRUE else "True")
+        yield _condition(name, node.conditions.get(name), times.fixed, wrong)
 
 
 def condition_types(operation: NodeOperation, policy: ProofSettings) -> tuple[str, ...]:
     """The conditions that must be gone, each once."""
     causes = (each.name for each in operation.spec.causes if each.kind is CauseKind.CONDITION)
     return tuple(dict.fromkeys((*causes, *policy.conditions)))
+
+
+def _fault_statuses(operation: NodeOperation) -> dict[str, str]:
+    """By condition, the status that began the operation, where it is one that may be judged."""
+    told = {
+        each.name: each.labels.get(STATUS_LABEL, "")
+        for each in operation.spec.causes
+        if each.kind is CauseKind.CONDITION
+    }
+    return {name: status for name, status in told.items() if status in {"True", "False"}}
 
 
 def alert_findings(
@@ -105,14 +118,14 @@ def _ready(node: NodeView) -> Finding:
     return Finding(sign, "the node is Ready" if node.is_ready else "the node is not Ready")
 
 
-def _condition(name: str, view: ConditionView | None, fixed: datetime) -> Finding:
+def _condition(name: str, view: ConditionView | None, fixed: datetime, wrong: str) -> Finding:
     if view is None:
         return Finding(Sign.UNSEEN, f"the node has no condition {name}")
     if view.heartbeat <= fixed:
         return Finding(Sign.UNSEEN, f"{name} was not judged since the repair")
     if view.status not in {"True", "False"}:
         return Finding(Sign.UNSEEN, f"{name} is {view.status}: {view.reason}")
-    if (view.status == "True") is (name in _HEALTHY_IF_TRUE):
+    if view.status != wrong:
         return Finding(Sign.CLEAR, f"{name} is {view.status}", view.since)
     return Finding(Sign.WRONG, f"{name} is {view.status}: {view.reason}")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from remediator.cluster import Failed, Judgement, NotYet, Observation, Proven
-from remediator.config import FreshnessSettings, ProofSettings
+from remediator.config import FreshnessSettings, Playbook, ProofSettings
 from remediator.operation import CauseKind, NodeOperation, Reason
 from remediator.proof.findings import (
     Finding,
@@ -37,7 +37,7 @@ def judge(
     wants it. Without an end by the deadline it has failed: NOT_PROVEN if something was seen to be
     wrong, CANNOT_PROVE if it could not be seen. With nothing to prove by, it has failed at once.
     """
-    if nothing := _nothing_to_prove_by(operation, policy):
+    if nothing := nothing_to_prove_by(operation, policy):
         return Failed(Reason.CANNOT_PROVE, nothing)
     fixed = operation.status.fixed_at or operation.status.since or now
     times = Times(fixed, now, freshness)
@@ -52,7 +52,22 @@ def judge(
     return _by_probe(observation, findings, policy, times, since)
 
 
-def _nothing_to_prove_by(operation: NodeOperation, policy: ProofSettings) -> str:
+def settings_for(operation: NodeOperation, playbook: Playbook) -> ProofSettings:
+    """What proves a repair of this playbook for this operation.
+
+    What an alert or a person began, and the playbook names no proof for, is proven by the conditions that would have
+    begun it.
+    """
+    policy = playbook.proof
+    if playbook.conditions is None or not nothing_to_prove_by(operation, policy):
+        return policy
+    wanted = (*playbook.conditions.all, *playbook.conditions.any)
+    types = {each.type for each in wanted if each.status == "True" or each.type == "Ready"}
+    return policy.model_copy(update={"conditions": tuple(sorted(types))})
+
+
+def nothing_to_prove_by(operation: NodeOperation, policy: ProofSettings) -> str:
+    """Why no repair for this operation could ever be proven, empty if it could."""
     by_alerts = policy.alerts and any(
         cause.kind is CauseKind.ALERT for cause in operation.spec.causes
     )

@@ -1,6 +1,7 @@
 """What a leader does from the beginning of its term to its end.
 
-One thread looks at operations and nodes; everything else only wakes it.
+One thread looks at operations and nodes and decides; a few others carry out effects; everything else only
+wakes it.
 """
 
 import threading
@@ -17,15 +18,19 @@ from remediator.intake import Intake
 from remediator.metrics import ReconcileMetrics
 from remediator.operation import NodeOperation, Phase
 from remediator.reconcile.agenda import Agenda
-from remediator.reconcile.operating import Operating, Surroundings
+from remediator.reconcile.errands import Errands
+from remediator.reconcile.operating import Operating
 from remediator.reconcile.ports import LeaderCluster
-from remediator.triggers import Later, Match, from_conditions
+from remediator.reconcile.surroundings import Surroundings
+from remediator.triggers import Later, NoMatch, from_conditions
 
 _NODE = "node/"
 """Before the names of nodes on the agenda; an operation's name has no slash."""
 _TURN_SECONDS = 1.0
+_EFFECT_THREADS = 4
 _TIDY_EVERY = timedelta(minutes=1)
 _LONGEST_BACKOFF = timedelta(seconds=30)
+_REFUSED_AGAIN = timedelta(minutes=1)
 _FIRST_BACKOFF = timedelta(milliseconds=500)
 
 
@@ -66,7 +71,14 @@ class Reconciler:
     def operations_changed(self, names: Collection[str]) -> None:
         """Look at these operations."""
         if self._leading.is_set():
-            self._agenda.wake(names)
+            new = {name for name in names if self._is_new(name)}
+            self._agenda.wake(new, first=True)
+            self._agenda.wake([name for name in names if name not in new])
+
+    def _is_new(self, name: str) -> bool:
+        stored = self._cluster.stored(name)
+        operation = None if stored is None else stored.operation
+        return operation is not None and operation.status.phase is Phase.RECEIVED
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         """Look at what concerns a node; room that has become free concerns all that wait for it."""
@@ -76,9 +88,12 @@ class Reconciler:
         if view is None:
             return
         names = [each.name for each in self._cluster.of_node(view.name) if _may_move(each)]
+        left = None if new is None else new.operation_taint
+        if old is not None and old.operation_taint not in {None, left}:
+            names.append(str(old.operation_taint))  # its object may be one that cannot be read
         if new is not None and (old is None or _fault_signs(old) != _fault_signs(new)):
             names.append(_NODE + view.name)
-        if old is None or new is None or _in_service(old) != _in_service(new):
+        if old is None or new is None or _frees_room(old, new):
             names += [each.name for each in self._cluster.operations() if _waits(each)]
         self._agenda.wake(names)
 
@@ -86,6 +101,17 @@ class Reconciler:
         """Look at everything that is active."""
         if self._leading.is_set():
             self._agenda.wake([each.name for each in self._cluster.operations() if each.active])
+
+    def config_changed(self) -> None:
+        """Look at everything: playbooks may have come for conditions that stand already."""
+        self.switches_changed()
+        if self._leading.is_set():
+            self._agenda.wake(self._with_conditions())
+
+    def _with_conditions(self) -> list[str]:
+        if not any(playbook.conditions for playbook in self._config().playbooks):
+            return []
+        return [_NODE + name for name in self._cluster.nodes()]
 
     def nudge(self) -> None:
         """Wake the thread, so that it sees the end of its term."""
@@ -108,17 +134,20 @@ class Reconciler:
                 return
         self._leading.set()
         self._metrics.leader.set(1)
+        errands = Errands(_EFFECT_THREADS, ended=lambda name: self._agenda.wake((name,)))
+        operating = Operating(self._around(term, errands))
         try:
-            self._take_over(term)
-            self._work(term)
+            self._take_over(term, operating)
+            self._work(term, operating)
         finally:
             self._leading.clear()
+            errands.close()  # nobody else leads before the last effect has ended
             self._metrics.leader.set(0)
             self._agenda.clear()
             self._cluster.tidy(leading=False)
             self._last_turn = None
 
-    def _around(self, term: Term) -> Surroundings:
+    def _around(self, term: Term, errands: Errands) -> Surroundings:
         return Surroundings(
             cluster=self._cluster,
             config=self._config,
@@ -130,11 +159,11 @@ class Reconciler:
             log=self._log,
             own_node=self._own_node,
             hand_over=lambda operation: self._hand_over(operation, term),
+            errands=errands,
         )
 
-    def _take_over(self, term: Term) -> None:
+    def _take_over(self, term: Term, operating: Operating) -> None:
         """Everything is looked at once, and what a predecessor may be about to write is refused to it."""
-        operating = Operating(self._around(term))
         for name in self._cluster.names():
             while not term.is_set():
                 try:
@@ -146,15 +175,13 @@ class Reconciler:
                     continue
                 break
         self._agenda.wake(self._cluster.names())
-        if any(playbook.conditions for playbook in self._config().playbooks):
-            self._agenda.wake([_NODE + name for name in self._cluster.nodes()])
+        self._agenda.wake(self._with_conditions())
 
     def _may_be_late(self, name: str) -> bool:
         stored = self._cluster.stored(name)
         return stored is not None and stored.operation is not None and stored.operation.running
 
-    def _work(self, term: Term) -> None:
-        operating = Operating(self._around(term))
+    def _work(self, term: Term, operating: Operating) -> None:
         tidied = self._clock()
         while not term.is_set():
             self._last_turn = now = self._clock()
@@ -192,11 +219,14 @@ class Reconciler:
         node = self._cluster.nodes().get(name)
         if node is None:
             return None
-        found = from_conditions(node, self._config(), self._clock())
-        for each in found:
-            if isinstance(each, Match):
-                self._intake.condition(each)
-        return min((each.until for each in found if isinstance(each, Later)), default=None)
+        now = self._clock()
+        times = []
+        for each in from_conditions(node, self._config(), now):
+            if isinstance(each, Later):
+                times.append(each.until)
+            elif isinstance(self._intake.condition(each), NoMatch):
+                times.append(now + _REFUSED_AGAIN)
+        return min(times, default=None)
 
     def _step_recorded(self, before: NodeOperation, after: NodeOperation) -> None:
         self._recorded(before, after)
@@ -225,11 +255,21 @@ class Reconciler:
             ended = operation.status.ended_at
             if operation.active or operation.deleting or ended is None or ended > before:
                 continue
+            if self._numbers_episodes(operation):
+                continue
             try:
                 self._cluster.remove(operation)
             except NodemendError as error:
                 self._log.warning("not_removed", operation=operation.name, error=str(error))
                 return
+
+    def _numbers_episodes(self, operation: NodeOperation) -> bool:
+        """Whether the next episode of its node is numbered after this one, and begins after its clear."""
+        node = self._cluster.nodes().get(operation.spec.node)
+        if node is None or operation.status.node_uid not in {"", node.uid}:
+            return False
+        others = self._cluster.of_node(node.name)
+        return operation.spec.episode >= max(each.spec.episode for each in others)
 
 
 def _may_move(operation: NodeOperation) -> bool:
@@ -240,7 +280,16 @@ def _waits(operation: NodeOperation) -> bool:
     return operation.status.phase is Phase.GATED
 
 
-def _in_service(node: NodeView) -> tuple[bool, bool, bool, bool]:
+def _frees_room(old: NodeView, new: NodeView) -> bool:
+    """Whether somebody who waits may go now; one more node that is out of service lets nobody go."""
+    return _service_signs(old) != _service_signs(new) and not _in_service(old)
+
+
+def _in_service(node: NodeView) -> bool:
+    return _service_signs(node) == (True, True, False, True)
+
+
+def _service_signs(node: NodeView) -> tuple[bool, bool, bool, bool]:
     return (
         node.counts,
         node.is_ready,

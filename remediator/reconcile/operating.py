@@ -5,46 +5,24 @@ that we lead.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-
-from structlog.typing import FilteringBoundLogger
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from chassis.errors import NodemendError, PermanentError, TemporaryError
 from chassis.kube_client import Conflict
-from remediator.cluster import Effect, Fleet, Isolate
-from remediator.config import Config
-from remediator.gates import breaker_after
-from remediator.lifecycle import Act, Policy, Record, Wait, next_step
-from remediator.metrics import ReconcileMetrics
+from remediator.cluster import Effect, Isolate
+from remediator.lifecycle import Act, Wait
 from remediator.operation import NodeOperation, OperationStatus, Phase, Reason
-from remediator.reconcile.ports import LeaderCluster
+from remediator.reconcile.deciding import Deciding
+from remediator.reconcile.ports import Stored
+from remediator.reconcile.surroundings import Surroundings
 
 _STEPS = 24
 _SOON = timedelta(seconds=1)
 _REFUSED = timedelta(seconds=30)
 _AT_REST = timedelta(seconds=60)
-
-
-@dataclass(slots=True)
-class Surroundings:
-    """What looking at operations needs.
-
-    `leads` tells whether we still may; `told` how far alerts2gh knows an operation's history; `recorded`
-    is told each step; `own_node` is the node that this process runs on, `hand_over` gives leadership away.
-    """
-
-    cluster: LeaderCluster
-    config: Callable[[], Config]
-    clock: Callable[[], datetime]
-    leads: Callable[[], bool]
-    told: Callable[[str], int]
-    recorded: Callable[[NodeOperation, NodeOperation], None]
-    metrics: ReconcileMetrics
-    log: FilteringBoundLogger
-    own_node: str = ""
-    hand_over: Callable[[NodeOperation], bool] = lambda _: False
+_DONE = datetime.min.replace(tzinfo=UTC)
+"""In place of a time to look again: at once, by the one who looks."""
 
 
 class Operating:
@@ -52,6 +30,8 @@ class Operating:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._deciding = Deciding(around)
+        self._acts: dict[str, int] = {}  # how often in a row an operation came to an effect
 
     def look(self, name: str) -> datetime | None:
         """Take an operation as far as it goes now; when to look again, None for never by itself.
@@ -60,7 +40,11 @@ class Operating:
             TemporaryError: The API is away; nothing is lost.
         """
         started = time.perf_counter()
+        if self._around.errands.busy(name):
+            return None  # its end wakes it
         try:
+            if (failure := self._around.errands.failure(name)) is not None:
+                raise failure
             return self._look(name)
         except Conflict as error:
             self._around.metrics.failed(error)
@@ -75,25 +59,26 @@ class Operating:
             self._around.metrics.passes.observe(time.perf_counter() - started)
 
     def _look(self, name: str) -> datetime | None:
-        until: datetime | None = None
         for _ in range(_STEPS):
+            stored = self._around.cluster.stored(name)
+            if stored is not None and stored.operation is None:
+                return self._unreadable(stored)
             operation = self._prepared(name)
             if operation is None or not self._around.leads():
                 return None
-            step = self._decide(operation)
+            decided = self._deciding.decide(operation)
+            if decided.statuses:
+                if self._hands_over(operation, decided.statuses[-1]):
+                    return None
+                operation = self._record(operation, decided.statuses)
+            step = decided.last
             if isinstance(step, Wait):
+                self._acts.pop(name, None)
                 self._save_told(operation)
                 return self._wake_of(operation, step)
-            if isinstance(step, Record):
-                if self._hands_over(operation, step.status):
-                    return None
-                self._record(operation, step.status)
-            else:
-                until = step.until
-                self._act(operation, step)
-                if isinstance(step.effects[0], Isolate):
-                    return self._around.clock()  # others are isolated before this one is emptied
-        return until or self._around.clock() + _SOON
+            if isinstance(step, Act) and (done := self._act(operation, step)) is not _DONE:
+                return done
+        return self._around.clock() + _SOON
 
     def _prepared(self, name: str) -> NodeOperation | None:
         """The operation, held by our finalizer while it may have done something to its node."""
@@ -103,7 +88,6 @@ class Operating:
             return None
         operation = stored.operation
         if operation is None:
-            self._around.log.error("operation_unreadable", operation=name, problem=stored.problem)
             return None
         rests = operation.status.phase.is_final and not operation.status.isolated
         if stored.deleting and rests and stored.has_finalizer and not self._tainted(operation):
@@ -114,57 +98,77 @@ class Operating:
             stored = cluster.stored(name)
         return None if stored is None else stored.operation
 
+    def _unreadable(self, stored: Stored) -> datetime | None:
+        """Nothing is decided on what cannot be read. Deleted, it may go when no node carries its taint."""
+        around, now = self._around, self._around.clock()
+        fleet = around.cluster.fleet()
+        isolated = [
+            node.name for node in fleet.nodes.values() if node.operation_taint == stored.name
+        ]
+        fresh = abs(now - fleet.as_of) <= around.config().freshness.nodes
+        if stored.deleting and stored.has_finalizer and fresh and not isolated and around.leads():
+            around.cluster.set_finalizer(stored.name, wanted=False)
+            around.log.warning("unreadable_operation_let_go", operation=stored.name)
+            return None
+        around.log.error(
+            "operation_unreadable",
+            operation=stored.name,
+            problem=stored.problem,
+            isolated_nodes=isolated,
+        )
+        return now + _AT_REST
+
     def _tainted(self, operation: NodeOperation) -> bool:
         node = self._around.cluster.nodes().get(operation.spec.node)
         return node is not None and node.operation_taint == operation.name
 
-    def _decide(self, operation: NodeOperation) -> Wait | Record | Act:
-        cluster, config = self._around.cluster, self._around.config()
-        playbook = config.playbook(operation.spec.playbook)
-        observation = cluster.observe(operation, playbook)
-        fleet = cluster.fleet()
-        others = cluster.operations()
-        now = self._around.clock()
-        if operation.status.phase is Phase.GATED:
-            fleet = self._with_breaker(fleet, others, config, now)
-        return next_step(operation, observation, Policy(config), fleet, others, now)
-
-    def _with_breaker(
-        self, fleet: Fleet, operations: Sequence[NodeOperation], config: Config, now: datetime
-    ) -> Fleet:
-        state = breaker_after(fleet, operations, config.breaker, now) if fleet.state_known else None
-        if state is None:
-            return fleet
-        self._around.cluster.remember_breaker(state)
-        self._around.log.error("breaker_opened", text=state.text)
-        return replace(fleet, breaker=state)
-
     def _hands_over(self, operation: NodeOperation, status: OperationStatus) -> bool:
         """Whether another replica goes on, because this step empties the node that we run on."""
         starts_drain = status.phase is Phase.DRAINING is not operation.status.phase
-        ours = bool(self._around.own_node) and operation.spec.node == self._around.own_node
+        ours = self._around.empties_us(operation)
         return starts_drain and ours and self._around.hand_over(operation)
 
-    def _record(self, operation: NodeOperation, status: OperationStatus) -> None:
-        told = max(status.told, self._around.told(operation.name))
-        after = self._around.cluster.record(operation, replace(status, told=told))
-        self._around.metrics.moved(operation, after)
+    def _record(
+        self, operation: NodeOperation, statuses: tuple[OperationStatus, ...]
+    ) -> NodeOperation:
+        """One write of the last status, whose history has the steps before it; each of them is told."""
+        told = max(statuses[-1].told, self._around.told(operation.name))
+        stored = self._around.cluster.record(operation, replace(statuses[-1], told=told))
+        steps = [*(replace(operation, status=each) for each in statuses[:-1]), stored]
+        for before, after in zip([operation, *steps], steps, strict=False):
+            self._tell(before, after)
+        return stored
+
+    def _tell(self, before: NodeOperation, after: NodeOperation) -> None:
+        self._around.metrics.moved(before, after)
         self._around.log.info(
             "operation_step",
-            operation=operation.name,
-            node=operation.spec.node,
+            operation=after.name,
+            node=after.spec.node,
             phase=after.status.phase.value,
             reason=after.status.reason.value,
             text=after.status.message,
         )
-        self._around.recorded(operation, after)
+        self._around.recorded(before, after)
 
     def _save_told(self, operation: NodeOperation) -> None:
         told = self._around.told(operation.name)
         if told > operation.status.told:
             self._around.cluster.record(operation, replace(operation.status, told=told))
 
-    def _act(self, operation: NodeOperation, step: Act) -> None:
+    def _act(self, operation: NodeOperation, step: Act) -> datetime | None:
+        """Have the effects carried out; when to look again, _DONE for at once."""
+        name = operation.name
+        self._acts[name] = self._acts.get(name, 0) + 1
+        if self._acts[name] > _STEPS:
+            del self._acts[name]
+            return self._around.clock() + _SOON
+        if not self._around.errands.start(name, lambda: self._effects(operation, step)):
+            return None
+        # Others are isolated before this one is emptied.
+        return self._around.clock() if isinstance(step.effects[0], Isolate) else _DONE
+
+    def _effects(self, operation: NodeOperation, step: Act) -> None:
         for effect in step.effects:
             if not self._around.leads():
                 return

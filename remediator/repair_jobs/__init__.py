@@ -4,6 +4,6 @@ Pure. A Job comes from the configuration alone: an operation names a playbook an
 """
 
 from remediator.repair_jobs.jobs import is_ours, job_for
-from remediator.repair_jobs.outcome import RepairEnd, parse_end
+from remediator.repair_jobs.outcome import Ending, RepairEnd, ending_of, parse_end
 
-__all__ = ["RepairEnd", "is_ours", "job_for", "parse_end"]
+__all__ = ["Ending", "RepairEnd", "ending_of", "is_ours", "job_for", "parse_end"]

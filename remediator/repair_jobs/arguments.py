@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from chassis.errors import PermanentError
 from remediator.config import Repair
 from remediator.operation import NodeOperation
-from remediator.repairs import RESTARTABLE_UNITS
 
 _GPU = re.compile(r"GPU-[0-9A-Fa-f][0-9A-Fa-f-]{0,63}", re.ASCII)
 _LONGEST_PATH = 4095
@@ -21,15 +20,14 @@ def arguments_of(operation: NodeOperation, repair: Repair) -> tuple[str, ...]:
     """What the repair's script gets.
 
     Raises:
-        PermanentError: A cause names something that cannot be a mount point or a GPU, or the unit
-            is none that may be restarted.
+        PermanentError: A cause names something that cannot be a mount point or a GPU.
     """
     if repair.remount_nfs is not None:
         return tuple(_checked(operation, repair.remount_nfs.mount_label, _mount_point))
     if repair.reset_gpu is not None:
         return tuple(_checked(operation, repair.reset_gpu.uuid_label, _gpu))
     if repair.restart_unit is not None:
-        return (_unit(repair.restart_unit.unit),)
+        return (repair.restart_unit.unit,)
     return ()
 
 
@@ -55,12 +53,3 @@ def _gpu(value: str) -> str:
     if value.startswith("MIG-"):
         return "is a part of a GPU; only whole ones can be reset"
     return "" if _GPU.fullmatch(value) else "is no UUID of a GPU, like GPU-8f6c…"
-
-
-def _unit(value: str) -> str:
-    if value in RESTARTABLE_UNITS:
-        return value
-    known = ", ".join(RESTARTABLE_UNITS)
-    raise PermanentError(
-        f"restart_unit does not restart {value}, only {known}; use run_job for others"
-    )

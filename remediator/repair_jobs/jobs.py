@@ -49,6 +49,7 @@ def job_for(
     template = _template(rung, templates)
     annotations = {NODE_ANNOTATION: node.name}
     if template is None:
+        env = {**env, **_environment_of(rung, jobs)}
         pod = own_pod(rung.repair.kind, arguments_of(operation, rung.repair), env, jobs)
     else:
         pod = admin_pod(template, env, jobs)
@@ -121,6 +122,11 @@ def _environment(operation: NodeOperation, intent: Intent) -> dict[str, str]:
         "NODEMEND_OPERATION": operation.name,
         "NODEMEND_OPERATION_UID": operation.uid,
     }
+
+
+def _environment_of(rung: Rung, jobs: JobSettings) -> dict[str, str]:
+    """What one of our own scripts must know beside the attempt."""
+    return {"NODEMEND_DRIVER_ROOT": jobs.driver_root} if rung.repair.reset_gpu else {}
 
 
 def _template(rung: Rung, templates: Mapping[str, JobTemplate]) -> JobTemplate | None:

@@ -9,9 +9,6 @@ from importlib.resources import files
 SCRIPTS = ("reboot", "reboot_now", "remount_nfs", "reset_gpu", "restart_unit")
 """The repairs that are ours. Each is POSIX sh and stands behind the shared beginning."""
 
-RESTARTABLE_UNITS = ("kubelet.service", "containerd.service", "nvidia-fabricmanager.service")
-"""What restart_unit restarts; its script has the same list and refuses all else."""
-
 
 @cache
 def script(name: str) -> str:

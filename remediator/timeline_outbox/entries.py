@@ -3,26 +3,20 @@
 Pure. Each coming to a phase is one entry for each alert; telling one again changes nothing over there.
 """
 
+import re
 from collections.abc import Iterator
 
 from chassis.contracts import TimelineEntry
-from remediator.operation import Cause, CauseKind, HistoryEntry, NodeOperation, Phase, Reason
+from remediator.operation import Cause, CauseKind, HistoryEntry, NodeOperation, Phase, what_next
 
 _MOST_TEXT = 4000
-_ADVICE = {
-    Reason.AMBIGUOUS: "nobody knows whether the last repair happened: look at the node before anything else",
-    Reason.RUNGS_EXHAUSTED: "no known fix helped: inspect the hardware",
-    Reason.TOO_MANY_OPERATIONS: "repairs do not last: inspect the hardware",
-    Reason.DRAIN_DEADLINE: "the pods named above do not leave: talk to their owners",
-    Reason.POD_CANNOT_GO: "the pods named above cannot leave: talk to their owners",
-    Reason.GATE_DEADLINE: "find out what holds it back for so long",
-    Reason.CANNOT_PROVE: "the checks do not answer: look at the node's agent and at monitoring",
-}
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 def alerts_of(operation: NodeOperation) -> list[Cause]:
-    """The causes that alerts2gh can know."""
-    return [each for each in operation.spec.causes if each.kind is CauseKind.ALERT]
+    """The causes that alerts2gh can know; one that a person wrote may be no alert of an Alertmanager."""
+    alerts = (each for each in operation.spec.causes if each.kind is CauseKind.ALERT)
+    return [each for each in alerts if _FINGERPRINT.fullmatch(each.fingerprint)]
 
 
 def entries_of(
@@ -70,11 +64,4 @@ def _text(operation: NodeOperation, entry: HistoryEntry) -> str:
     text = entry.text or entry.reason.value
     if entry.phase is not Phase.ESCALATED:
         return text
-    node = operation.spec.node
-    advice = _ADVICE.get(entry.reason, "a person must look at the node")
-    after = (
-        f"when it is well, `remediator release {node}` proves it and returns it"
-        if operation.status.isolated
-        else f"`remediator cancel {operation.name}` ends it"
-    )
-    return f"{text}. Next: {advice}; {after}."
+    return f"{text}. Next: {what_next(operation, entry.reason)}."

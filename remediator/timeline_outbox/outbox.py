@@ -5,16 +5,17 @@ it has told is handed to the leader, who stores it with its next write.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from pydantic import ValidationError
 from structlog.typing import FilteringBoundLogger
 
 from chassis.contracts import TimelineEntry
 from chassis.errors import NodemendError, PermanentError
 from remediator.config import TimelinePeer
 from remediator.metrics import TimelineMetrics
-from remediator.operation import NodeOperation
+from remediator.operation import Cause, NodeOperation
 from remediator.timeline_outbox.entries import alerts_of, entries_of
 from remediator.timeline_outbox.posting import Poster
 
@@ -100,6 +101,7 @@ class Outbox:
             else:
                 self._stopping.wait(backoff.total_seconds())
                 backoff = min(_LONGEST_BACKOFF, 2 * backoff)
+        self._leave_poster()
 
     def tell(self) -> bool:
         """Tell everything that is to be told; False when it failed and is to be tried again."""
@@ -111,7 +113,14 @@ class Outbox:
                 return True
             if not self._tell_one(operation, peer):
                 return False
+        self._forget({each.name: each.uid for each in self._operations()})
         return True
+
+    def _forget(self, stored: Mapping[str, str]) -> None:
+        """What has been told of operations that are gone is of no use any more."""
+        uids = set(stored.values())
+        self._up_to = {name: number for name, number in self._up_to.items() if name in stored}
+        self._from_start = {each for each in self._from_start if each[0] in uids}
 
     def _tell_one(self, operation: NodeOperation, peer: TimelinePeer) -> bool:
         history = operation.status.history
@@ -119,13 +128,14 @@ class Outbox:
         if not history or not causes:
             return True
         known = max(operation.status.told, self._up_to.get(operation.name, 0))
-        entries = [
-            entry
-            for cause in causes
-            for entry in entries_of(
-                operation, cause, self._after(operation, cause.fingerprint, known), peer.cluster
-            )
-        ]
+        try:
+            entries = self._entries(operation, causes, known, peer)
+        except ValidationError as error:
+            # Somebody wrote what no entry can hold: that must hold up no other operation.
+            fields = [str(each["loc"]) for each in error.errors(include_input=False)]
+            self._metrics.entries("refused", 1)
+            self._log.error("timeline_impossible", operation=operation.name, fields=fields)
+            entries = []
         for start in range(0, len(entries), _MOST_ENTRIES):
             if not self._post(peer, operation, entries[start : start + _MOST_ENTRIES]):
                 return False
@@ -134,6 +144,17 @@ class Outbox:
             self._up_to[operation.name] = history[-1].number
             self._told(operation.name)
         return True
+
+    def _entries(
+        self, operation: NodeOperation, causes: Sequence[Cause], known: int, peer: TimelinePeer
+    ) -> list[TimelineEntry]:
+        return [
+            entry
+            for cause in causes
+            for entry in entries_of(
+                operation, cause, self._after(operation, cause.fingerprint, known), peer.cluster
+            )
+        ]
 
     def _after(self, operation: NodeOperation, fingerprint: str, known: int) -> int:
         """An alert that has joined is told the story from its beginning."""
@@ -163,5 +184,11 @@ class Outbox:
 
     def _poster_for(self, peer: TimelinePeer) -> Poster:
         if self._poster is None or self._poster[0] != peer:
+            self._leave_poster()
             self._poster = (peer, self._new_poster(peer))
         return self._poster[1]
+
+    def _leave_poster(self) -> None:
+        if self._poster is not None:
+            self._poster[1].close()
+        self._poster = None

@@ -14,6 +14,7 @@ from remediator.config import TimelinePeer
 
 _PATH = "/v1/timeline"
 _MOST_TEXT = 300
+_TAKEN = range(200, 300)
 _REFUSALS = range(400, 500)
 _MAY_CHANGE = frozenset({401, 403, 404, 408, 425, 429})
 """A wrong token or path is mended by people: what waits is told then."""
@@ -28,6 +29,10 @@ class Poster:
         self._session.trust_env = False
         self._session.verify = str(peer.ca_file) if peer.ca_file else True
 
+    def close(self) -> None:
+        """Close the idle connection."""
+        self._session.close()
+
     def post(self, entries: Sequence[TimelineEntry]) -> None:
         """Post them in one request.
 
@@ -35,21 +40,37 @@ class Poster:
             TemporaryError: Not taken yet.
             PermanentError: Never taken: alerts2gh finds them wrong.
         """
-        headers = {}
-        if self._peer.bearer_token_file is not None:
-            headers["Authorization"] = f"Bearer {self._peer.bearer_token_file.read()}"
         url = f"{self._peer.url}{_PATH}"
         body = {"entries": [each.model_dump(mode="json") for each in entries]}
         try:
             answer = self._session.post(
-                url, json=body, headers=headers, timeout=self._peer.timeout.total_seconds()
+                url,
+                json=body,
+                headers=self._headers(),
+                timeout=self._peer.timeout.total_seconds(),
+                allow_redirects=False,  # a POST that is sent on becomes a GET, which would look taken
             )
         except (requests.RequestException, OSError) as error:
             raise TemporaryError(f"{url}: no answer: {redact_text(str(error))}") from error
-        status = answer.status_code
-        if answer.ok:
-            return
-        text = f"{url} answered {status}: {redact_text(answer.text[:_MOST_TEXT])}"
-        if status in _REFUSALS and status not in _MAY_CHANGE:
-            raise PermanentError(text)
-        raise TemporaryError(text)
+        _refuse(url, answer)
+
+    def _headers(self) -> dict[str, str]:
+        if self._peer.bearer_token_file is None:
+            return {}
+        token = self._peer.bearer_token_file.read()
+        if not token.isascii() or not token.isprintable():
+            # Said here, since the HTTP library would show the token in its error.
+            raise TemporaryError("alerts2gh.bearer_token_file holds what no header can carry")
+        return {"Authorization": f"Bearer {token}"}
+
+
+def _refuse(url: str, answer: requests.Response) -> None:
+    status = answer.status_code
+    if status in _TAKEN:
+        return
+    text = f"{url} answered {status}: {redact_text(answer.text[:_MOST_TEXT])}"
+    if answer.is_redirect:
+        text = f"{url} sends on to another address ({status}); set alerts2gh.url to that one"
+    if status in _REFUSALS and status not in _MAY_CHANGE:
+        raise PermanentError(text)
+    raise TemporaryError(text)

@@ -3,7 +3,7 @@
 Pure. Whether the node exists is intake's to look up.
 """
 
-from remediator.triggers.alerts import from_alert
+from remediator.triggers.alerts import from_alert, not_selected, taken_by
 from remediator.triggers.conditions import from_conditions
 from remediator.triggers.episodes import Episode, Ignore, Join, NewEpisode, episode
 from remediator.triggers.matching import Later, Match, NoMatch, NoMatchReason
@@ -20,4 +20,6 @@ __all__ = [
     "episode",
     "from_alert",
     "from_conditions",
+    "not_selected",
+    "taken_by",
 ]

@@ -3,12 +3,14 @@
 Pure.
 """
 
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from chassis.alertmanager import Alert, AlertStatus, all_match
+from remediator.cluster import NodeView
 from remediator.config import Config, NodeName, Playbook
 from remediator.operation import Cause, CauseKind
 from remediator.triggers.matching import Match, NoMatch, NoMatchReason
@@ -22,11 +24,37 @@ _SANDBOX = ImmutableSandboxedEnvironment(
 )
 
 
-def from_alert(alert: Alert, config: Config) -> Match | NoMatch:
-    """The playbook for an alert, or the reason why there is none."""
+def taken_by(
+    alert: Alert, config: Config, find_node: Callable[[str], NodeView | None]
+) -> Match | NoMatch:
+    """The playbook for an alert: the first one that matches it and whose `nodes` fit its node."""
+    refused: NoMatch | None = None
+    skipped: list[str] = []
+    while isinstance(match := from_alert(alert, config, skipped), Match):
+        node = find_node(match.node) if config.selects_nodes(match.playbook) else None
+        refusal = None if node is None else not_selected(match.playbook, node, config)
+        if refusal is None:
+            return match
+        refused = refused or refusal
+        skipped.append(match.playbook)
+    return refused or match
+
+
+def not_selected(playbook: str, node: NodeView, config: Config) -> NoMatch | None:
+    """Why a playbook is not for a node, None if it is."""
+    found = config.playbook(playbook)
+    if found is None or all_match(found.nodes, node.labels):
+        return None
+    wanted = ", ".join(map(str, found.nodes))
+    text = f"playbook {playbook} is for other nodes: {node.name} does not fit {wanted}"
+    return NoMatch(NoMatchReason.NODE_NOT_SELECTED, text)
+
+
+def from_alert(alert: Alert, config: Config, skipped: Collection[str] = ()) -> Match | NoMatch:
+    """The playbook for an alert, or the reason why there is none; without those that are skipped."""
     if alert.status is AlertStatus.RESOLVED:
         return NoMatch(NoMatchReason.RESOLVED, "a resolved alert begins nothing")
-    playbook = _first_match(alert, config)
+    playbook = _first_match(alert, config, skipped)
     if playbook is None:
         return NoMatch(NoMatchReason.NO_PLAYBOOK, "no playbook's match fits the alert")
     node = _node_of(alert, playbook.node)
@@ -38,8 +66,10 @@ def from_alert(alert: Alert, config: Config) -> Match | NoMatch:
     return Match(playbook.name, node, _cause(alert, playbook))
 
 
-def _first_match(alert: Alert, config: Config) -> Playbook | None:
+def _first_match(alert: Alert, config: Config, skipped: Collection[str]) -> Playbook | None:
     for playbook in config.playbooks:
+        if playbook.name in skipped:
+            continue
         if any(all_match(matchers, alert.labels) for matchers in playbook.match):
             return playbook
     return None

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from chassis.alertmanager import all_match
 from remediator.cluster import STATUS_LABEL, ConditionView, NodeView
 from remediator.config import Config, Playbook
 from remediator.config.playbooks import ConditionTrigger
@@ -28,7 +29,7 @@ def from_conditions(node: NodeView, config: Config, now: datetime) -> tuple[Matc
 
 
 def _of_playbook(node: NodeView, playbook: Playbook, now: datetime) -> list[Match | Later]:
-    if playbook.conditions is None:
+    if playbook.conditions is None or not all_match(playbook.nodes, node.labels):
         return []
     wanted = playbook.conditions.all or playbook.conditions.any
     standing = [(each, condition) for each in wanted if (condition := _standing(node, each))]

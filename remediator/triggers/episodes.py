@@ -49,9 +49,11 @@ def episode(node_uid: str, cause: Cause, operations: Iterable[NodeOperation]) ->
         return _with_active(active[0], cause)
     if not ours:
         return NewEpisode(1)
-    last = max(ours, key=lambda each: each.spec.episode)
+    number = max(each.spec.episode for each in ours)
+    # One that people made by hand may have any number: the one that ended last tells what was seen since.
+    last = max(ours, key=lambda each: (each.status.ended_at or each.created_at, each.spec.episode))
     if cause.kind is CauseKind.PERSON or _is_later(last, cause):
-        return NewEpisode(last.spec.episode + 1)
+        return NewEpisode(number + 1)
     return Ignore(last.name, "the fault has not been seen clear since this operation ended")
 
 

@@ -17,6 +17,10 @@ class NoMatchReason(StrEnum):
     """A name that no node has; found by intake."""
     EXCLUDED_NODE = "excluded_node"
     """A virtual node, or one being scaled in; found by intake."""
+    NODE_NOT_SELECTED = "node_not_selected"
+    """`nodes` of no playbook that takes it fits the node; found by intake."""
+    UNREADABLE_OPERATION = "unreadable_operation"
+    """The node's operation was edited into something that cannot be read; found by intake."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _REASONS: Mapping[FaultKind, ConditionReason] = MappingProxyType(
         FaultKind.D_STATE: ConditionReason.PROCESS_STUCK,
     }
 )
-_FAILS_PROBE = frozenset({FaultKind.GPU_RUNTIME_ERROR, FaultKind.GPU_LOST})
+_FAILS_PROBE = frozenset({FaultKind.GPU_RUNTIME_ERROR, FaultKind.GPU_LOST, FaultKind.PROBE_FAILS})
 
 
 def agent_conditions(

@@ -20,6 +20,8 @@ class FaultKind(StrEnum):
 
     GPU_RUNTIME_ERROR = "gpu_runtime_error"
     """CUDA fails on the GPU."""
+    PROBE_FAILS = "probe_fails"
+    """The probe on request finds the GPU broken, and no condition shows it."""
     GPU_LOST = "gpu_lost"
     """The driver has lost the GPU; it is no longer allocatable."""
     PENDING_PAGE = "pending_page"
@@ -76,6 +78,7 @@ DEFAULT_REMEDIES: Mapping[FaultKind, frozenset[Remedy]] = MappingProxyType(
 GPU_FAULTS = frozenset(
     {
         FaultKind.GPU_RUNTIME_ERROR,
+        FaultKind.PROBE_FAILS,
         FaultKind.GPU_LOST,
         FaultKind.PENDING_PAGE,
         FaultKind.PCIE_WIDTH_REDUCED,

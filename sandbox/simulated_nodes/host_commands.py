@@ -18,6 +18,7 @@ ANSWERED = (
     "shutdown",
     "mount",
     "umount",
+    "stat",
     "nvidia-smi",
     "modprobe",
     "rmmod",
@@ -106,8 +107,8 @@ class Host:
             case ("systemctl", "restart", unit):
                 self._machine.apply(Remedy.RESTART_UNIT)
                 return Answer(output=f"restarted {unit}\n")
-            case "mount" | "umount", *options:
-                return self._mount(program, options)
+            case "mount" | "umount" | "stat", *options:
+                return self._file_system(program, _path_of(options), options)
             case "nvidia-smi", *options:
                 return self._nvidia_smi(options)
         return Answer()
@@ -124,18 +125,30 @@ class Host:
         self._request_reboot(source, now)
         return Answer()
 
-    def _mount(self, program: str, options: Sequence[str]) -> Answer | None:
-        paths = [each for each in options if each.startswith("/")]
-        path = paths[-1] if paths else ""
+    def _file_system(self, program: str, path: str, options: Sequence[str]) -> Answer | None:
+        if program == "stat":
+            return self._stat(path)
         if program == "umount":
             lazy = any(each.startswith("-") and "l" in each for each in options)
-            hung = any(
-                fault.kind is FaultKind.NFS_HUNG and fault.mount_point == path
-                for fault in self._machine.faults
-            )
-            return Answer() if lazy or not hung else None
-        self._machine.apply(Remedy.REMOUNT, mount_point=path)
+            return self._unmount(path, lazy=lazy)
+        if self._machine.is_mounted(path):
+            return Answer(32, f"mount.nfs: {path} is busy or already mounted\n")
+        return Answer() if self._machine.mount(path) else None
+
+    def _unmount(self, path: str, *, lazy: bool) -> Answer | None:
+        if not lazy and self._machine.hangs(path):
+            return None
+        if not self._machine.unmount(path):
+            return Answer(32, f"umount: {path}: not mounted.\n")
         return Answer()
+
+    def _stat(self, path: str) -> Answer | None:
+        """Whoever asks for a file system that hangs waits with it; one that was taken off hangs nobody."""
+        if self._machine.hangs(path):
+            return None
+        if not (self._machine.root / path.lstrip("/")).exists():
+            return Answer(1, f"stat: cannot stat '{path}': No such file or directory\n")
+        return Answer(output=f'File: "{path}"\n')
 
     def _nvidia_smi(self, options: Sequence[str]) -> Answer:
         gpus = self._machine.healthy_gpus()
@@ -146,3 +159,8 @@ class Host:
             return Answer(output="all done\n")
         lines = [f"GPU {gpu.index}: {gpu.model.product} (UUID: {gpu.uuid})\n" for gpu in gpus]
         return Answer(output="".join(lines))
+
+
+def _path_of(options: Sequence[str]) -> str:
+    paths = [each for each in options if each.startswith("/")]
+    return paths[-1] if paths else ""

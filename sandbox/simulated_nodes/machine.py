@@ -30,6 +30,7 @@ class Machine:
         self._boot_id = str(uuid.uuid4())
         self._told_boot_id = self._boot_id
         self._is_on = True
+        self._taken_off: frozenset[str] = frozenset()
         self._tree = RootTree(root, spec, self.gpus)
         self._told: Callable[[], None] = _nobody
 
@@ -61,7 +62,7 @@ class Machine:
     def root(self) -> Path:
         """The folder that stands for `/` of this machine; it is made when first asked for."""
         with self._lock:
-            return self._tree.make(self._boot_id, self._faults)
+            return self._tree.make(self._boot_id, self._faults, self._taken_off)
 
     @property
     def root_exists(self) -> bool:
@@ -83,7 +84,45 @@ class Machine:
     def faults_of(self, gpu: Gpu) -> tuple[Fault, ...]:
         return tuple(f for f in self.faults if f.kind in GPU_FAULTS and f.gpu == gpu.index)
 
+    def is_mounted(self, path: str) -> bool:
+        """Whether one of its network file systems is mounted there."""
+        with self._lock:
+            return path in self._mount_points() - self._taken_off
+
+    def hangs(self, path: str) -> bool:
+        """Whether whoever touches this path waits for ever: a mount hangs there, and was not taken off."""
+        with self._lock:
+            hung = {each.mount_point for each in self._faults if each.kind is FaultKind.NFS_HUNG}
+            return any(
+                path == point or path.startswith(f"{point}/") for point in hung - self._taken_off
+            )
+
+    def _mount_points(self) -> frozenset[str]:
+        return frozenset(each.mount_point for each in self.spec.mounts)
+
     # What is done to it.
+
+    def unmount(self, path: str) -> bool:
+        """Take a network file system off, hung or not; False if none is mounted there."""
+        with self._lock:
+            if not self.is_mounted(path):
+                return False
+            self._taken_off |= {path}
+            self._tree.show(self._faults, taken_off=self._taken_off)
+            return True
+
+    def mount(self, path: str) -> bool:
+        """Mount again; False: it hangs, as the server is what is broken."""
+        self.apply(Remedy.REMOUNT, mount_point=path)
+        with self._lock:
+            broken = any(
+                each.kind is FaultKind.NFS_HUNG and each.mount_point == path
+                for each in self._faults
+            )
+            if not broken:
+                self._taken_off -= {path}
+            self._tree.show(self._faults, taken_off=self._taken_off)
+            return not broken
 
     def tell(self, listener: Callable[[], None]) -> None:
         """Call this whenever the faults have changed; it must not wait for anything."""
@@ -107,7 +146,7 @@ class Machine:
         with self._lock:
             self._faults = (*self._faults, fault)
             self.note(Happening.FAULT_INJECTED, fault.kind)
-            self._tree.show(self._faults, newly=fault)
+            self._tree.show(self._faults, newly=fault, taken_off=self._taken_off)
         self._told()
 
     def clear(self, kind: FaultKind | None = None) -> None:
@@ -135,7 +174,7 @@ class Machine:
             self._faults = tuple(filter(stays, self._faults))
             for fault in gone:
                 self.note(Happening.FAULT_CLEARED, fault.kind)
-            self._tree.show(self._faults)
+            self._tree.show(self._faults, taken_off=self._taken_off)
         self._told()
 
     def switch_off(self) -> None:
@@ -149,6 +188,7 @@ class Machine:
         with self._lock:
             self._boot_id = str(uuid.uuid4())
             self._is_on = True
+            self._taken_off = frozenset()
             self.note(Happening.BOOTED)
             self.apply(Remedy.REBOOT)
             if not self.has(FaultKind.KEEPS_BOOT_ID):

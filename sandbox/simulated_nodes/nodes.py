@@ -12,7 +12,12 @@ from typing import Any, Self
 
 from structlog.typing import FilteringBoundLogger
 
-from chassis.contracts import PROBE_REQUEST_ANNOTATION
+from chassis.contracts import (
+    PROBE_REQUEST_ANNOTATION,
+    PROBE_RESULT_ANNOTATION,
+    ProbeResult,
+    probe_request,
+)
 from chassis.kube_client import NODES, PODS, KubeClient
 from chassis.kube_watch import Change, KubeCache
 from sandbox.simulated_nodes.behaviours import Behaviours
@@ -25,6 +30,8 @@ from sandbox.simulated_nodes.timetable import Timetable
 from sandbox.simulated_nodes.timing import Timing
 
 _LOGS_KEPT = 2000
+_Asked = tuple[str, str]
+"""The operation that asks for a probe, and the boot id that its answer must have."""
 
 
 class SimulatedNodes:
@@ -91,8 +98,8 @@ class SimulatedNodes:
         self._pods: KubeCache[dict[str, Any]] = KubeCache(
             client, PODS, log=log, clock=clock, on_change=self._pod_changed
         )
-        self._requests: KubeCache[str] = KubeCache(
-            client, NODES, log=log, clock=clock, keep=_probe_request, on_change=self._node_changed
+        self._requests: KubeCache[_Asked | None] = KubeCache(
+            client, NODES, log=log, clock=clock, keep=_open_request, on_change=self._node_changed
         )
 
     def _made(self, specs: Iterable[NodeSpec]) -> dict[str, SimulatedNode]:
@@ -165,9 +172,9 @@ class SimulatedNodes:
             self._by_node.get(name, {}).pop(uid, None)
             self._nodes[name].see_pod_gone(uid)
 
-    def _node_changed(self, change: Change[str]) -> None:
+    def _node_changed(self, change: Change[_Asked | None]) -> None:
         if change.new and change.new != change.old and change.key in self._nodes:
-            self._nodes[change.key].see_probe_request(change.new)
+            self._nodes[change.key].see_probe_request(change.new[0])
 
     def _keep_log(self, pod: str, container: str, text: str) -> None:
         self._logs[pod, container] = text
@@ -177,6 +184,13 @@ class SimulatedNodes:
             self._also_keep(pod, container, text)
 
 
-def _probe_request(node: dict[str, Any]) -> str:
+def _open_request(node: dict[str, Any]) -> _Asked | None:
+    """The probe that is asked for; whoever takes an answer away asks again, and an answer holds for one boot."""
     annotations = node["metadata"].get("annotations") or {}
-    return str(annotations.get(PROBE_REQUEST_ANNOTATION, ""))
+    operation = probe_request(annotations.get(PROBE_REQUEST_ANNOTATION))
+    if not operation:
+        return None
+    boot_id = str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID", ""))
+    found = ProbeResult.parse(annotations.get(PROBE_RESULT_ANNOTATION, ""))
+    answered = found is not None and (found.operation, found.boot_id) == (operation, boot_id)
+    return None if answered else (operation, boot_id)

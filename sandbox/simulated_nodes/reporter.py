@@ -6,7 +6,7 @@ All methods run on the node's lane. A call that fails is tried again with the ne
 from collections.abc import Callable
 from typing import Any
 
-from chassis.contracts import PROBE_REQUEST_ANNOTATION, PROBE_RESULT_ANNOTATION
+from chassis.contracts import PROBE_RESULT_ANNOTATION
 from chassis.errors import NodemendError, TemporaryError
 from chassis.kube_client import LEASES, NODES, AlreadyExists, Conflict, NotFound, PatchKind
 from sandbox.simulated_nodes.conditions import agent_conditions, gpu_verdict, probe_result
@@ -38,7 +38,6 @@ class Reporter:
         self._uid = ""
         self._lease_version: str | None = None
         self._tainted_for: str | None = None
-        self._answered = ""
         self.is_shutting_down = False
 
     @property
@@ -73,9 +72,6 @@ class Reporter:
         node = client.get(NODES, self._name)
         old = (node.get("status") or {}).get("conditions") or ()
         self._conditions = {each["type"]: each for each in old}
-        self._answered = (node["metadata"].get("annotations") or {}).get(
-            PROBE_REQUEST_ANNOTATION, ""
-        )
         self._patch_status(self._kubelet_status())
         return node
 
@@ -135,8 +131,8 @@ class Reporter:
             self._conditions |= {each["type"]: each for each in told}
 
     def answer_probe(self, operation: str) -> None:
-        """Answer a probe request, once."""
-        if operation == self._answered or not self._machine.is_on:
+        """Answer a probe request."""
+        if not self._machine.is_on:
             return
         lying = self._machine.has(FaultKind.CLAIMS_HEALTH)
         verdicts = {
@@ -150,7 +146,6 @@ class Reporter:
         if self._tried(
             "probe", lambda: client.patch(NODES, self._name, body, kind=PatchKind.MERGE)
         ):
-            self._answered = operation
             self._machine.note(Happening.PROBE_ANSWERED, operation)
 
     # Node controller.

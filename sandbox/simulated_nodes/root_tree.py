@@ -5,7 +5,7 @@ All below one folder, made only when somebody needs it. `dev/kmsg` is an ordinar
 """
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from sandbox.simulated_nodes.faults import Fault, FaultKind
@@ -27,21 +27,25 @@ class RootTree:
         self._sequence = 0
         self.is_made = False
 
-    def make(self, boot_id: str, faults: Iterable[Fault]) -> Path:
+    def make(
+        self, boot_id: str, faults: Iterable[Fault], taken_off: Collection[str] = ()
+    ) -> Path:
         """Write the whole tree unless it is there, and return its folder."""
         if not self.is_made:
             self.is_made = True
             _write(self._folder / "etc/machine-id", machine_id(self._spec.name) + "\n")
             _write(self._folder / "etc/hostname", self._spec.name + "\n")
             _write(self._folder / "etc/os-release", f'PRETTY_NAME="{self._spec.os_image}"\n')
-            self.boot(boot_id, tuple(faults))
+            shown = tuple(faults)
+            self.boot(boot_id, shown)
+            self.show(shown, taken_off=taken_off)
         return self._folder
 
     def boot(self, boot_id: str, faults: Sequence[Fault]) -> None:
-        """Write what a boot makes anew: boot id, processes, mounts, devices, an empty kernel log."""
+        """Write what a boot makes anew: boot id, processes, mounts, devices, an empty kernel log and an empty /run."""
         if not self.is_made:
             return
-        for name in ("proc", "sys"):
+        for name in ("proc", "sys", "run"):
             shutil.rmtree(self._folder / name, ignore_errors=True)
         _write(self._folder / "proc/sys/kernel/random/boot_id", boot_id + "\n")
         _write(self._folder / "proc/sys/kernel/osrelease", self._spec.kernel + "\n")
@@ -53,13 +57,19 @@ class RootTree:
             self._log_fault(fault)
         self.show(faults)
 
-    def show(self, faults: Iterable[Fault], *, newly: Fault | None = None) -> None:
-        """Write what the faults change; the kernel logs the one that is new."""
+    def show(
+        self,
+        faults: Iterable[Fault],
+        *,
+        newly: Fault | None = None,
+        taken_off: Collection[str] = (),
+    ) -> None:
+        """Write what the faults change, without the mounts that were taken off; the kernel logs the fault that is new."""
         if not self.is_made:
             return
         shown = tuple(faults)
         self._show_processes(shown)
-        self._show_mounts()
+        self._show_mounts(taken_off)
         self._show_gpus(shown)
         if newly is not None:
             self._log_fault(newly)
@@ -99,13 +109,15 @@ class RootTree:
         _write(folder / "cmdline", "" if kernel else f"/usr/bin/{command}\0")
         _write(folder / "wchan", channel or "0")
 
-    def _show_mounts(self) -> None:
+    def _show_mounts(self, taken_off: Collection[str]) -> None:
         lines = [
             "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw",
             "22 21 0:20 / /proc rw,nosuid - proc proc rw",
         ]
         for number, mount in enumerate(self._spec.mounts):
             self._folder.joinpath(mount.mount_point.lstrip("/")).mkdir(parents=True, exist_ok=True)
+            if mount.mount_point in taken_off:
+                continue
             lines.append(
                 f"{40 + number} 21 0:{50 + number} / {mount.mount_point} rw,relatime shared:{9 + number}"
                 f" - nfs4 {mount.source} rw,vers=4.2,hard,timeo=600,retrans=2"

@@ -12,7 +12,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from chassis.errors import PermanentError
-from chassis.kube_client import CONFIG_MAPS, NAMESPACES, NODES
+from chassis.kube_client import CONFIG_MAPS, NAMESPACES, NODES, Forbidden
 from remediator import commands
 from remediator.__main__ import main
 from remediator.config import Config
@@ -157,6 +157,11 @@ def test_status_tells_what_is_active_and_why(counter: Counter) -> None:
 
     assert f"no-1       {counter.node}" in counter.printed
     assert "1 active, 0 ended" in counter.printed
+    assert "wait for a person" not in counter.printed
+
+    counter.now_in(Phase.ESCALATED)
+    commands.status(counter.desk)
+    assert "when the node is well, `remediator release NODE`" in counter.printed
 
 
 def explained(counter: Counter, body: dict[str, Any], tmp_path: Path) -> int:
@@ -227,6 +232,17 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(
 
     assert main(["status", "--config", str(file)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"there is no kubeconfig {tmp_path}/missing; name one with --kubeconfig"
+
+
+def test_an_api_that_does_not_answer_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with SandboxKubernetes(scheduler=False) as server:
+        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
+
+    assert main(["status", "--kubeconfig", str(kubeconfig)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("remediator: ")
 
 
@@ -239,3 +255,84 @@ def test_import_prints_a_configuration_and_what_has_no_counterpart(
     assert "not YAML" in capsys.readouterr().err
     manifest.write_text("")
     assert main(["import", str(manifest)]) == 0
+
+
+def test_without_a_file_people_speak_through_their_own_kubeconfig(
+    counter: Counter,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+    for command in (
+        ["approve", "no-1"],
+        ["pause", "--reason", "moving racks"],
+        ["status"],
+        ["resume"],
+    ):
+        assert main(command) == 0, command
+    told = capsys.readouterr().out
+
+    assert counter.word(APPROVED_BY) == "admin"
+    assert "paused by admin: moving racks" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["run", "gpu", "not-a-node"], "no node is called 'not-a-node'"),
+        (["approve", "no-9"], "there is no operation no-9; `remediator status` lists them"),
+        (["cancel", "no-9"], "there is no operation no-9"),
+        (["release", "not-a-node"], "no operation on node not-a-node waits for a person"),
+        (["pause", "--node", "not-a-node"], "no node is called not-a-node; `kubectl get nodes`"),
+        (["resume", "--node", "not-a-node"], "no node is called not-a-node"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_what_is_not_there_is_told_in_one_line(
+    counter: Counter,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    told: str,
+) -> None:
+    assert counter.node
+    assert main([*command, "--kubeconfig", str(tmp_path / "kubeconfig")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_check_config_tells_what_may_not_be_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = {"pod": {"containers": [{"name": "a", "image": "b"}]}}
+    file = written(
+        tmp_path,
+        windows={"night": {"start": "22:00", "end": "06:00"}},
+        job_templates={"bmc": job},
+        breaker={"enabled": False},
+    )
+
+    assert main(["check-config", str(file)]) == 0
+    told = capsys.readouterr().out
+    for text in (
+        "usable: 1 playbook, 0 budgets",
+        "no budgets",
+        "the breaker is switched off",
+        "no alertmanagers",
+        "windows: no playbook uses night",
+        "job_templates: no playbook uses bmc",
+    ):
+        assert text in told
+    assert "in dry run" not in told
+
+
+def test_whoever_has_no_right_is_told_where_the_roles_are() -> None:
+    error = Forbidden("GET /x:\n403 Forbidden", status=403, reason="Forbidden")
+
+    assert (
+        commands.told(error) == "GET /x: 403 Forbidden; docs/deploying.md has the roles for people"
+    )
+    assert commands.told(PermanentError("no")) == "no"

@@ -22,18 +22,23 @@ MISTAKES = {
     "budget_twice": "budgets[1].name: another one has this name; give each its own",
     "ca_file": "alertmanagers[0].ca_file: cannot read the file /no/such/ca.pem; correct the path or put the file there",
     "condition_status": "playbooks[0].conditions.any[0].status: must be 'True', 'False' or 'Unknown'",
+    "checkpoint_outlasts_drain": "playbooks[0].ladder[0].drain: checkpoint.wait must be shorter than deadline, or no pod ever leaves",
     "conditions_two_lists": "playbooks[0].conditions: give exactly one of all and any, with at least one condition",
     "cooldown_forgotten_too_soon": "playbooks[0].gates.cooldown: 31d is longer than keep_finished (30d), so operations would be forgotten before they stop counting; raise keep_finished",
     "drain_deadline": "playbooks[0].ladder[0].drain.deadline: must be at least 1s",
+    "driver_root_relative": "jobs.driver_root: write an absolute path on the nodes, like /run/nvidia/driver",
     "drain_strategy": "playbooks[0].ladder[0].drain.strategy: must be 'None', 'Evict', 'Delete', 'ForceDelete' or 'WaitForCompletion'",
     "empty_ladder": "playbooks[0].ladder: give at least 1 entry",
     "guard_without_prometheus": "playbooks[0].gates.guards: queries need a Prometheus; set `prometheus.url`",
+    "hand_over_too_long": "playbooks[0].ladder[0].repair.hand_over.text: string should have at most 800 characters",
     "hand_over_first": "playbooks[0]: ladder: hand_over ends the ladder; put it last",
+    "isolate_after_repair": "playbooks[0]: ladder: isolate: false is for a playbook that only hands over; after a repair the node stays isolated",
     "job_template_begins_again": "job_templates.fix: pod.restartPolicy must be Never: a repair that ends is not begun again",
     "job_template_without_containers": "job_templates.fix: pod must be a PodSpec with at least one entry in containers",
     "job_template_without_image": "job_templates.fix: each of pod.containers needs an image",
     "lease_order": "leader: lease_duration > renew_deadline > retry_period must hold",
     "limit_forgotten_too_soon": "playbooks[0].operations_limit.within: 60d is longer than keep_finished (30d), so operations would be forgotten before they stop counting; raise keep_finished",
+    "match_nearly_everything": 'playbooks[0]: match: an entry that fits an alert without labels takes nearly every alert; let one matcher demand a label, like alertname="GPUIsLost"',
     "match_takes_everything": "playbooks[0]: match: an entry without matchers takes every alert; name some labels",
     "matcher": "playbooks[0].match[0]: 'alertname': after 'alertname' one of =, !=, =~, !~ is missing; write it like severity=\"critical\" or node=~\"gpu-.*\"",
     "no_attempts": "playbooks[0].ladder[0].attempts: must be greater than or equal to 1",
@@ -41,9 +46,12 @@ MISTAKES = {
     "no_repair": "playbooks[0].ladder[0].repair: give exactly one of reboot, reboot_now, remount_nfs, reset_gpu, restart_unit, power_cycle, restart_pods, run_job, hand_over; here is none",
     "node_template_constant": "playbooks[0].node.template: every alert would name the same node; write it like {{ labels.node }}",
     "node_template_includes": "playbooks[0].node.template: cannot use this template: it must not include, import or extend others",
+    "node_template_no_node": "playbooks[0].node.template: every alert would name the same node; write it like {{ labels.node }}",
+    "node_template_other_names": "playbooks[0].node.template: a template sees labels and annotations, not group_labels",
     "node_template_syntax": "playbooks[0].node.template: cannot use this template: unexpected end of template, expected 'end of print statement'.",
     "node_two_sources": "playbooks[0].node: give exactly one of label and template",
     "playbook_name": "playbooks[0].name: name playbooks with small letters, digits and hyphens, at most 63, like gpu-reset",
+    "playbook_never_reached": "playbooks[1].match[1]: playbook gpu takes these alerts before; remove one of the two",
     "playbook_twice": "playbooks[1].name: another one has this name; give each its own",
     "playbook_without_match": "playbooks[0]: give match, conditions or both; nothing else begins it",
     "proof_of_nothing": "playbooks[0].proof: nothing is proven; set alerts, conditions, queries or probe",
@@ -58,10 +66,12 @@ MISTAKES = {
     "soak_longer_than_deadline": "playbooks[0].proof: deadline must be longer than soak, or no node is ever proven",
     "token_in_place": 'alertmanagers[0].bearer_token: unknown key; did you mean "bearer_token_file"?',
     "two_repairs": "playbooks[0].ladder[0].repair: give exactly one of reboot, reboot_now, remount_nfs, reset_gpu, restart_unit, power_cycle, restart_pods, run_job, hand_over; here are reboot, reset_gpu",
-    "unit_name": "playbooks[0].ladder[0].repair.restart_unit.unit: write the unit's full name, like kubelet.service",
+    "unit_name": "playbooks[0].ladder[0].repair.restart_unit.unit: kubelet is not restarted by restart_unit, only kubelet.service, containerd.service, nvidia-fabricmanager.service; use run_job for others",
+    "unit_not_restartable": "playbooks[0].ladder[0].repair.restart_unit.unit: sshd.service is not restarted by restart_unit, only kubelet.service, containerd.service, nvidia-fabricmanager.service; use run_job for others",
     "unknown_key": 'playbooks[0].laddr: unknown key; did you mean "ladder"?',
     "unknown_template": "playbooks[0].ladder[0].repair.run_job.template: no such template; `job_templates` has none",
     "unknown_window": "playbooks[0].gates.windows[0]: no such window; `windows` has none",
+    "timeline_cluster": "alerts2gh.cluster: string should match pattern '^[!-~]*$'",
     "window_day": "windows.night.days[0]: must be 'mon', 'tue', 'wed', 'thu', 'fri', 'sat' or 'sun'",
     "window_time": 'windows.night.start: write the time of day as "HH:MM", in quotes',
     "window_without_length": "windows.night: the window must have a length; end differs from start",
@@ -209,6 +219,32 @@ def test_what_is_true_of_a_repair(
     made: Repair, reboots: bool, destructive: bool, on_node: bool
 ) -> None:
     assert (made.reboots, made.destructive, made.on_node) == (reboots, destructive, on_node)
+
+
+@pytest.mark.parametrize(
+    ("written", "root"), [("/", "/"), ("/run/nvidia/driver/", "/run/nvidia/driver")]
+)
+def test_the_drivers_folder_is_told_in_one_way(tmp_path: Path, written: str, root: str) -> None:
+    assert loaded(tmp_path, SMALLEST).jobs.driver_root == "/"
+    text = f"jobs: {{driver_root: {written}}}\n{SMALLEST}"
+    assert loaded(tmp_path, text).jobs.driver_root == root
+
+
+def test_playbooks_for_different_nodes_may_take_the_same_alerts(tmp_path: Path) -> None:
+    book = """
+  - name: {name}
+    match: ['alertname="GPUIsLost"']
+    nodes: {nodes}
+    ladder: [{{name: reboot, repair: {{reboot: {{}}}}}}]
+    proof: {{conditions: [GPUIsLost], alerts: false}}
+"""
+    pools = [("a", '["pool=a"]'), ("b", '["pool=b", gpu]'), ("rest", "[]")]
+    text = "playbooks:" + "".join(book.format(name=n, nodes=m) for n, m in pools[::2])
+    config = loaded(tmp_path, text)
+
+    assert [config.selects_nodes(each) for each in ("a", "rest", "none")] == [True, False, False]
+    with pytest.raises(ConfigError, match=r"playbooks\[1\]\.nodes"):
+        loaded(tmp_path, "playbooks:" + "".join(book.format(name=n, nodes=m) for n, m in pools[:2]))
 
 
 def test_every_kind_of_repair_is_a_key() -> None:

@@ -49,10 +49,12 @@ def case(
     operation: NodeOperation | None = None,
     fleet: dict[str, Any] | None = None,
     look: dict[str, Any] | None = None,
+    playbook: dict[str, Any] | None = None,
     **config: Any,
 ) -> GateCase:
     node = node or faulty()
-    whole = config_of(playbook_of(gates={"cooldown": "0s"} | (gates or {})), **(PEERS | config))
+    book = playbook_of(gates={"cooldown": "0s"} | (gates or {}), **(playbook or {}))
+    whole = config_of(book, **(PEERS | config))
     return GateCase(
         operation or pinned(),
         whole.playbooks[0],
@@ -194,6 +196,28 @@ HOLDS: dict[str, tuple[GateCase, str | None]] = {
 }
 
 
+HOLDS |= {
+    "G36 the node is isolated by what cannot be read": (
+        case(
+            node=faulty(operation_taint="no-broken"),
+            fleet={"unreadable": {"no-broken": "status.phase is wrong"}},
+        ),
+        "busy_node",
+    ),
+    "G37 one by an operation that is stored no more": (
+        case(node=faulty(operation_taint="no-gone")),
+        None,
+    ),
+    "G38 an alert whose silences one Alertmanager does not tell": (
+        case(
+            operation=pinned(causes=(cause_of(CauseKind.ALERT),)),
+            look={"alerts": {FINGERPRINT: alert_of(silences_known=False)}},
+        ),
+        "silence",
+    ),
+}
+
+
 @pytest.mark.parametrize("sentence", HOLDS)
 def test_a_gate_holds_or_is_open(sentence: str) -> None:
     held = before_isolation(HOLDS[sentence][0])
@@ -206,7 +230,7 @@ def test_a_gate_holds_or_is_open(sentence: str) -> None:
 def test_every_gate_is_in_the_table() -> None:
     shown = {gate for _, gate in HOLDS.values() if gate is not None}
 
-    assert shown | {"dry_run"} == set(GATES)
+    assert shown | {"dry_run", "scaling_in"} == set(GATES)  # those only stop what has begun
 
 
 def test_all_gates_that_hold_are_told_at_once() -> None:
@@ -216,6 +240,12 @@ def test_all_gates_that_hold_are_told_at_once() -> None:
         "paused by ada: upgrade",
         "waits for `remediator approve no-1`",
     ]
+
+
+def test_long_words_of_people_and_peers_fit_into_the_object() -> None:
+    (held,) = before_isolation(case(fleet={"pause": Pause("ada", "x" * 5000)}))
+
+    assert len(held.text) == 1000
 
 
 def test_what_waits_for_something_else_takes_no_place_in_a_queue() -> None:
@@ -247,6 +277,8 @@ def test_a_gate_that_opens_by_itself_says_when() -> None:
         ({"fleet": {"breaker": BreakerState(open=True)}}, "breaker"),
         ({"fleet": {"state_known": False}}, "staleness"),
         ({"dry_run": True}, "dry_run"),
+        ({"playbook": {"dry_run": True}}, "dry_run"),
+        ({"node": faulty(scaling_in=True)}, "scaling_in"),
         ({"gates": {"approval": True}}, None),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from chassis.alertmanager import all_match
 from chassis.errors import ConfigError
 from remediator.config import Config
 from remediator.importing import Imported, convert, imported_text, read_manifests
@@ -159,22 +160,16 @@ def test_a_budget_is_carried_over(spec: dict[str, Any], most: int, note: str) ->
     assert not note or noted(imported, note)
 
 
-def test_a_node_selector_of_one_label_leaves_out_all_other_nodes() -> None:
-    config = accepted(
-        convert([a_template(), a_remediation(nodeSelector={"example.com/gpu": "yes"})])
-    )
+def test_a_node_selector_is_carried_over() -> None:
+    wanted = {"example.com/gpu": "yes", "pool": "a"}
+    config = accepted(convert([a_template(), a_remediation(nodeSelector=wanted)]))
 
-    (matcher,) = config.playbooks[0].gates.exclude
-    assert matcher.matches({"example.com/gpu": "no"})
-    assert matcher.matches({})
-    assert not matcher.matches({"example.com/gpu": "yes"})
+    matchers = config.playbooks[0].nodes
+    assert all_match(matchers, {**wanted, "other": "label"})
+    assert not all_match(matchers, {"pool": "a"})
 
 
 LOST = {
-    "a node selector of several labels": (
-        [a_template(), a_remediation(nodeSelector={"a": "1", "b": "2"})],
-        "nodeSelector with several labels",
-    ),
     "several tries of the Job": (
         [a_template(job={"backoffLimit": 3}), a_remediation()],
         "backoffLimit",
@@ -201,6 +196,14 @@ LOST = {
     "a budget that allows nothing": ([a_budget(maxUnavailable=0)], "use `remediator pause`"),
     "a budget of nonsense": ([a_budget(maxUnavailable="3")], "must be a number"),
     "a selector of nonsense": ([a_budget(selector=[])], "spec.selector must be a mapping"),
+    "a selector of another kind": (
+        [a_budget(selector={"matchLabels": {"a": "b"}})],
+        "a selector maps labels to texts, and matchLabels is none",
+    ),
+    "a node selector of another kind": (
+        [a_template(), a_remediation(nodeSelector={"pool": ["a", "b"]})],
+        "a selector maps labels to texts, and pool is none",
+    ),
     "a spec of nonsense": (
         [{"apiVersion": API, "kind": "NodeDisruptionBudget", "metadata": {"name": "x"}, "spec": 3}],
         "spec must be a mapping",

@@ -9,11 +9,20 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
-from chassis.errors import TemporaryError
+from chassis.alertmanager import Alert, AlertStatus
+from chassis.errors import PermanentError, TemporaryError
 from remediator.cluster import NodeView
 from remediator.intake import Intake, Result, Taken
 from remediator.metrics import IntakeMetrics
-from remediator.operation import Cause, CauseKind, NodeOperation, OperationSpec, Phase, Trigger
+from remediator.operation import (
+    Cause,
+    CauseKind,
+    NodeOperation,
+    OperationSpec,
+    Phase,
+    Trigger,
+    operation_name,
+)
 from remediator.triggers import Match, NoMatch, NoMatchReason
 from tests.remediator.building import (
     MINUTE,
@@ -33,6 +42,7 @@ class MemoryDoor:
     nodes: dict[str, NodeView] = field(default_factory=lambda: {"n1": node_of()})
     kept: dict[str, NodeOperation] = field(default_factory=dict)
     stale: bool = False
+    unreadable: set[str] = field(default_factory=set)
     conflicts: int = 0
     version: int = 0
     lock: Lock = field(default_factory=Lock)
@@ -47,12 +57,15 @@ class MemoryDoor:
     def refresh(self, name: str) -> NodeOperation | None:
         return self.kept.get(name)
 
+    def is_unreadable(self, name: str) -> bool:
+        return name in self.unreadable
+
     def active_count(self) -> int:
         return sum(each.active for each in self.kept.values())
 
     def create(self, name: str, spec: OperationSpec) -> NodeOperation | None:
         with self.lock:
-            if name in self.kept:
+            if name in self.kept or name in self.unreadable:
                 return None
             self.version += 1
             self.kept[name] = NodeOperation(name, f"uid-{name}", str(self.version), NOW, spec)
@@ -83,8 +96,8 @@ class MemoryDoor:
             self.kept[name] = replace(each, status=status)
 
 
-def intake_of(door: MemoryDoor, **changes: object) -> Intake:
-    config = config_of(playbook_of(), **changes)
+def intake_of(door: MemoryDoor, *books: dict[str, object], **changes: object) -> Intake:
+    config = config_of(*(books or (playbook_of(),)), **changes)
     return Intake(
         door,
         lambda: config,
@@ -225,3 +238,64 @@ def test_a_condition_that_is_back_within_the_second_of_its_clear_is_a_new_episod
 
     # Kubernetes writes lastTransitionTime without fractions.
     assert taken(intake.fault(match_of(cause=cause_of(since=NOW)))).result is Result.CREATED
+
+
+PEERS = {"alertmanagers": [{"url": "http://a.example:9093"}]}
+
+
+def alert_of(node: str, fingerprint: str) -> Alert:
+    labels = {"alertname": "GPUDown", "node": node}
+    return Alert(AlertStatus.FIRING, labels, {}, START, None, "", fingerprint)
+
+
+def test_a_fault_goes_to_the_playbook_of_its_node_or_is_told_why_to_none() -> None:
+    pool = {"pool": "a"}
+    nodes = {"n1": node_of(labels=pool), "n2": node_of("n2")}
+    door = MemoryDoor(nodes=nodes)
+    only = playbook_of(match=['alertname="GPUDown"'], nodes='pool="a"')
+    intake = intake_of(door, only, **PEERS)
+
+    first, second = intake.alerts([alert_of("n1", "a" * 16), alert_of("n2", "b" * 16)])
+
+    assert taken(first).playbook == "gpu"
+    assert isinstance(second, NoMatch)
+    assert second.reason is NoMatchReason.NODE_NOT_SELECTED
+    by_hand = intake.fault(match_of("n2", cause_of(CauseKind.PERSON)))
+    assert isinstance(by_hand, NoMatch)
+    assert by_hand.reason is NoMatchReason.NODE_NOT_SELECTED
+
+
+def test_an_operation_that_cannot_be_read_keeps_its_node_and_no_other_alert() -> None:
+    door = MemoryDoor(
+        nodes={name: node_of(name) for name in ("n1", "n2")},
+        unreadable={operation_name("uid-n1", 1)},
+    )
+    book = playbook_of(match=['alertname="GPUDown"'])
+
+    first, second = intake_of(door, book, **PEERS).alerts(
+        [alert_of("n1", "a" * 16), alert_of("n2", "b" * 16)]
+    )
+
+    assert isinstance(first, NoMatch)
+    assert first.reason is NoMatchReason.UNREADABLE_OPERATION
+    assert operation_name("uid-n1", 1) in first.text
+    assert taken(second).result is Result.CREATED
+
+
+class Refusing(MemoryDoor):
+    """Its API refuses operations on n1 for good."""
+
+    def create(self, name: str, spec: OperationSpec) -> NodeOperation | None:
+        if spec.node == "n1":
+            raise PermanentError("forbidden")
+        return super().create(name, spec)
+
+
+def test_what_the_api_refuses_for_good_keeps_no_other_alert_from_being_taken() -> None:
+    door = Refusing(nodes={name: node_of(name) for name in ("n1", "n2")})
+    intake = intake_of(door, playbook_of(match=['alertname="GPUDown"']), **PEERS)
+
+    with pytest.raises(PermanentError, match="forbidden"):
+        intake.alerts([alert_of("n1", "a" * 16), alert_of("n2", "b" * 16)])
+
+    assert [each.spec.node for each in door.kept.values()] == ["n2"]

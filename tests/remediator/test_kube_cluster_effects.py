@@ -48,6 +48,7 @@ from remediator.operation import (
     Phase,
     Trigger,
 )
+from sandbox.kubernetes_rules.cel_rules import without_cel_rules
 from sandbox.kubernetes_server import SandboxKubernetes
 from tests.remediator.building import config_of
 
@@ -66,9 +67,7 @@ class Bench:
         log = structlog.get_logger()
         self.server = server
         self.client = KubeClient(KubeSettings(kubeconfig=kubeconfig, qps=0), log)
-        definition = yaml.safe_load(CRD.read_text("utf-8"))
-        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        del schema["properties"]["spec"]["x-kubernetes-validations"]
+        definition = without_cel_rules(yaml.safe_load(CRD.read_text("utf-8")))
         self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         (self.node,) = server.add_nodes(1)
         self.cluster = KubeCluster(self.client, config_of(), clock=now, log=log)

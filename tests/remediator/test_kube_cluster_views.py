@@ -19,6 +19,7 @@ from chassis.contracts import (
     ProbeVerdict,
 )
 from remediator.cluster import BreakerState, JobState, Pause, ProbeState, Sight
+from remediator.config import DrainSettings
 from remediator.kube_cluster.asked import Asked
 from remediator.kube_cluster.nodes import node_view, probe_view
 from remediator.kube_cluster.peers import AlertSnapshot
@@ -131,6 +132,7 @@ RUNNING = pod(phase="Running", **container(running={"startedAt": "2026-11-30T12:
 PULLING = pod(phase="Pending", **container(waiting={"reason": "ImagePullBackOff"}))
 REFUSED = pod(phase="Failed", reason="OutOfcpu")
 COLLECTED = pod(phase="Failed", reason="x", conditions=[{"type": "DisruptionTarget"}])
+NO_PROGRAM = pod(phase="Failed", **container(terminated={"exitCode": 128, "reason": "StartError"}))
 OTHER_BOOT = pod(phase="Failed", **container(terminated={"exitCode": 75, "message": "{}"}))
 
 
@@ -145,6 +147,7 @@ OTHER_BOOT = pod(phase="Failed", **container(terminated={"exitCode": 75, "messag
         ({"failed": 1}, [REFUSED], False),
         ({"failed": 1}, [COLLECTED], True),
         ({"conditions": [{"type": "Failed", "status": "True"}]}, [], True),
+        ({"failed": 1}, [NO_PROGRAM], False),
     ],
     ids=[
         "no pod was made",
@@ -155,6 +158,7 @@ OTHER_BOOT = pod(phase="Failed", **container(terminated={"exitCode": 75, "messag
         "the kubelet refused it",
         "its pod was collected, and nobody knows",
         "it failed and its pod is gone",
+        "the runtime could not start its program",
     ],
 )
 def test_a_job_counts_as_begun_unless_it_certainly_has_not(
@@ -171,6 +175,7 @@ def test_a_job_tells_the_exit_code_of_its_container_and_a_missing_image() -> Non
 
     assert (view.state, view.exit_code, view.did_nothing) == (JobState.FAILED, 75, True)
     assert job_view({"status": {}}, [PULLING]).image_failed
+    assert job_view({"metadata": {"name": "j"}, "status": failed}, [NO_PROGRAM]).did_nothing
 
 
 def test_a_pod_terminates_since_its_deletion_and_not_since_the_end_of_its_grace() -> None:
@@ -194,6 +199,7 @@ def test_the_switches_come_back_as_they_were_written() -> None:
 
 def test_switches_that_cannot_be_read_hold_everything() -> None:
     assert switches_of({"data": {"pause": "{"}}).pause is not None
+    assert switches_of({"data": {"breaker": '{"open": "yes"}'}}).breaker.open
 
 
 def alert(print_: str = FINGERPRINT) -> Alert:
@@ -249,3 +255,39 @@ def test_whoever_waits_for_an_answer_is_told_and_an_old_one_is_never_given_as_ne
     assert asked.get("a", "no-3", newer_than=NOW + SECOND) is None
     asked.stop()
     assert replace(found).value == "A"
+
+
+ASKS = {
+    "a whole GPU": ({"nvidia.com/gpu": "2"}, 2),
+    "a share of one": ({"nvidia.com/gpu.shared": 1}, 1),
+    "a slice of one": ({"nvidia.com/mig-1g.5gb": "3"}, 3),
+    "a resource of another kind": ({"nvidia.com/gpumem": "4000", "cpu": "8"}, 0),
+}
+
+
+@pytest.mark.parametrize(("limits", "gpus"), ASKS.values(), ids=ASKS)
+@pytest.mark.parametrize("key", ["containers", "initContainers"])
+def test_a_pod_uses_gpus_by_whatever_name_it_asks_for_them(
+    key: str, limits: dict[str, Any], gpus: int
+) -> None:
+    raw = {"spec": {key: [{"name": "c", "resources": {"limits": limits}}]}}
+
+    assert pod_view(raw, DrainSettings().gpu_resources).gpus == gpus
+
+
+CARDS = {
+    "as many as can be used": ({"allocatable": {"nvidia.com/gpu": "6"}}, 6),
+    "those that it has when its plugin is down": (
+        {"allocatable": {"nvidia.com/gpu": "0"}, "capacity": {"nvidia.com/gpu": "8"}},
+        8,
+    ),
+    "those that are cut into slices": ({"allocatable": {"nvidia.com/mig-1g.5gb": "28"}}, 4),
+}
+
+
+@pytest.mark.parametrize(("status", "gpus"), CARDS.values(), ids=CARDS)
+def test_a_nodes_gpus_are_counted_whole_for_budgets(status: dict[str, Any], gpus: int) -> None:
+    labels = {"nvidia.com/gpu.count": "4"}
+
+    assert node_view({"metadata": {"labels": labels}, "status": status}).gpus == gpus
+    assert node_view({"metadata": {"labels": {"nvidia.com/gpu.count": "many"}}}).gpus == 0

@@ -23,6 +23,7 @@ from remediator.operation import (
     NodeOperation,
     Phase,
     Reason,
+    Trigger,
 )
 from tests.remediator.building import (
     FINGERPRINT,
@@ -60,6 +61,7 @@ def test_it_pins_the_node_and_its_boot_first() -> None:
         (faulty(scaling_in=True), {}),
         (faulty(control_plane=True), {}),
         (faulty(labels={"owner": "ada"}), {"gates": {"exclude": 'owner="ada"'}}),
+        (faulty(labels={"pool": "b"}), {"nodes": 'pool="a"'}),
     ],
 )
 @pytest.mark.parametrize("operation", [operation_of(), pinned()])
@@ -157,6 +159,103 @@ def test_after_a_crash_it_knows_its_own_taint() -> None:
     assert isinstance(before, Act)
     assert before.effects == (Isolate("n1", "uid-n1", "no-1"),)
     assert went(after) == (Phase.ISOLATED, Reason.TAINTED)
+
+
+ONLY_ALERTS = {"conditions": None, "match": ['alertname="GPUDown"']}
+IMPOSSIBLE: dict[str, tuple[NodeOperation, dict[str, Any], Reason, str]] = {
+    "I1 a name that no taint can carry": (
+        operation_of("x" * 64),
+        {},
+        Reason.INVALID_OPERATION,
+        "its name has over 63 characters",
+    ),
+    "I2 a person's wish that no proof could end": (
+        operation_of("repair-n1", causes=(cause_of(CauseKind.PERSON),)),
+        ONLY_ALERTS,
+        Reason.CANNOT_PROVE,
+        "there is nothing to prove it by",
+    ),
+    "I3 the same of an object without causes": (
+        operation_of("repair-n1", causes=()),
+        ONLY_ALERTS,
+        Reason.CANNOT_PROVE,
+        "there is nothing to prove it by",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", IMPOSSIBLE)
+def test_what_could_never_come_to_its_end_is_refused_before_anything_is_done(sentence: str) -> None:
+    operation, playbook, reason, text = IMPOSSIBLE[sentence]
+    peers = [{"url": "http://a.example"}]
+    found = status(decide(operation, seen(faulty()), playbook=playbook, alertmanagers=peers))
+
+    assert (found.phase, found.reason) == (Phase.CANCELLED, reason)
+    assert text in found.message
+
+
+@pytest.mark.parametrize(
+    ("playbook", "name"),
+    [
+        ({}, "repair-n1"),
+        ({**ONLY_ALERTS, "proof": {"conditions": ["GPUIsLost"], "alerts": False}}, "repair-n1"),
+        ({"ladder": [{**HAND_OVER, "name": "reboot"}]}, "any.name-1"),
+    ],
+)
+def test_an_object_made_by_hand_is_taken_under_whatever_name_it_has(
+    playbook: dict[str, Any], name: str
+) -> None:
+    by_hand = operation_of(name, causes=(), trigger=Trigger.MANUAL)
+
+    assert went(decide(by_hand, seen(faulty()), playbook=playbook))[0] is Phase.GATED
+
+
+def test_an_object_made_by_hand_for_nothing_that_exists_says_so() -> None:
+    unknown = decide(operation_of("typo", playbook="gpuu"), seen(faulty()))
+    nowhere = decide(operation_of("typo", node="n9"), seen(None))
+
+    assert went(unknown) == (Phase.CANCELLED, Reason.PLAYBOOK_GONE)
+    assert status(unknown).message == "the configuration has no playbook gpuu"
+    assert went(nowhere) == (Phase.NODE_GONE, Reason.NODE_DELETED)
+
+
+@pytest.mark.parametrize("stop", [{"pause": Pause("ada")}, {"state_known": False}])
+def test_what_stops_it_between_reservation_and_taint_gives_the_place_back(
+    stop: dict[str, Any],
+) -> None:
+    reserved = pinned(phase=Phase.RESERVED, deadline=NOW)
+    found = status(decide(reserved, seen(faulty()), fleet=fleet_of(faulty(), **stop)))
+    again = decide(replace(reserved, status=found), seen(faulty()))
+    under_way = decide(reserved, seen(ours()), fleet=fleet_of(ours(), **stop))
+
+    assert (found.phase, found.reason, found.isolated) == (Phase.GATED, Reason.HELD, False)
+    assert (found.isolated_at, found.intent) == (None, None)
+    assert went(again)[0] is Phase.RESERVED
+    assert went(under_way)[0] is Phase.ISOLATED
+
+
+def test_a_dry_run_says_whom_it_would_call_after_repairs_that_did_not_last() -> None:
+    former = [
+        pinned(
+            f"no-{i}",
+            Phase.SUCCEEDED,
+            isolated=False,
+            attempts=(Attempt(0, 1, NOW - HOUR),),
+            ended_at=NOW - HOUR,
+        )
+        for i in (5, 6, 7)
+    ]
+    found = status(decide(pinned(dry_run=True), seen(faulty()), *former))
+
+    assert found.message.endswith("hand it over to a person, as earlier repairs did not last")
+
+
+def test_a_dry_run_of_a_hand_over_isolates_only_where_it_would() -> None:
+    text = {"text": "Look.", "isolate": False}
+    ladder = [{"name": "reboot", "repair": {"hand_over": text}}]
+    found = status(decide(pinned(dry_run=True), seen(faulty()), playbook={"ladder": ladder}))
+
+    assert found.message.endswith("it would: hand over to a person")
 
 
 # Emptying.

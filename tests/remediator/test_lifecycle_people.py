@@ -1,9 +1,11 @@
 """What people, nodes and configurations do to an operation under way, one decision at a time."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from chassis.contracts import PROBE_REQUEST_ANNOTATION
 from remediator.cluster import (
     DeleteJob,
     ForgetWish,
@@ -15,6 +17,9 @@ from remediator.lifecycle import DELETION, Act, Wait, wants
 from remediator.operation import (
     CANCELLED_BY,
     RELEASE_REQUESTED_BY,
+    SCALE_DOWN_MARK,
+    Attempt,
+    AttemptOutcome,
     NodeOperation,
     Phase,
     Reason,
@@ -22,6 +27,7 @@ from remediator.operation import (
 )
 from tests.remediator.building import (
     HOUR,
+    MINUTE,
     NOW,
     SECOND,
     config_of,
@@ -84,6 +90,34 @@ def test_deleting_an_operation_is_cancelling_it() -> None:
     assert went(decide(replace(operation, status=noted), seen(ours())))[0] is Phase.RELEASING
 
 
+ISOLATED = [
+    phase for phase in [*RUNNING, Phase.ESCALATED] if phase not in {Phase.RECEIVED, Phase.GATED}
+]
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_another_operation_that_is_deleted_takes_no_taint_but_its_own(phase: Phase) -> None:
+    """rem-N03"""
+    other = replace(pinned("no-2", phase, wish=Wish.CANCEL, wish_by=DELETION), deleting=True)
+    for ours_is in ISOLATED:
+        step = decide(other, seen(ours()), pinned(phase=ours_is))
+        effects = step.effects if isinstance(step, Act) else ()
+        assert {each.operation for each in effects if isinstance(each, Release)} <= {"no-2"}
+
+
+@pytest.mark.parametrize("phase", ISOLATED)
+def test_an_active_operation_keeps_its_taint_whatever_becomes_of_others(phase: Phase) -> None:
+    """rem-N03"""
+    others = [
+        replace(pinned(f"no-{n}", each, isolated=False), deleting=True)
+        for n, each in enumerate(Phase, 2)
+    ]
+    step = decide(pinned(phase=phase), seen(ours(), job=job(JobState.ACTIVE)), *others)
+
+    effects = step.effects if isinstance(step, Act) else ()
+    assert not [each for each in effects if isinstance(each, Release)]
+
+
 def test_removing_our_taint_cancels_but_a_job_that_could_still_begin_goes_first() -> None:
     free = ours(operation_taint=None)
     waiting = decide(executing(), seen(free, job=job(JobState.ACTIVE, began=False)))
@@ -104,6 +138,53 @@ def test_an_ended_operation_takes_off_a_taint_that_came_late() -> None:
     assert step.effects == (Release("n1", "uid-n1", "no-1", "uid-no-1"),)
 
 
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.CANCELLED])
+def test_an_end_that_somebody_wrote_by_hand_releases_nothing(phase: Phase) -> None:
+    step = decide(pinned(phase=phase, isolated=True), seen(ours()))
+
+    assert went(step) == (Phase.ESCALATED, Reason.INVALID_OPERATION)
+    assert status(step).isolated
+
+
+def test_a_lost_status_of_an_isolated_node_repeats_nothing_and_is_proven_before_it_is_released() -> (
+    None
+):
+    lost = operation_of()
+    told = status(decide(lost, seen(cured())))
+
+    assert (told.phase, told.reason) == (Phase.ESCALATED, Reason.INVALID_OPERATION)
+    assert (told.isolated, told.node_uid, told.rung_name) == (True, "uid-n1", "reboot")
+    for wish in Wish:
+        asked = replace(lost, status=replace(told, wish=wish, wish_by="alice"))
+        assert status(decide(asked, seen(cured()))).phase is Phase.VERIFYING
+
+
+@pytest.mark.parametrize(
+    "left", [{SCALE_DOWN_MARK: "no-1"}, {PROBE_REQUEST_ANNOTATION: "uid-no-1"}]
+)
+def test_a_person_who_takes_the_taint_off_gets_the_marks_taken_off_too(
+    left: dict[str, str],
+) -> None:
+    ended = pinned(phase=Phase.CANCELLED, reason=Reason.TAINT_REMOVED, isolated=False, ended_at=NOW)
+    step = decide(ended, seen(faulty(annotations=left)))
+    others = dict.fromkeys(left, "another")
+
+    assert isinstance(step, Act)
+    assert step.effects == (Release("n1", "uid-n1", "no-1", "uid-no-1"),)
+    assert isinstance(decide(ended, seen(faulty(annotations=others))), Wait)
+
+
+def test_a_very_long_name_of_a_person_is_taken_up_as_far_as_it_fits() -> None:
+    by = "a" * 3000
+    operation = replace(pinned(phase=Phase.DRAINING), annotations={CANCELLED_BY: by})
+    noted = status(decide(operation, seen(ours())))
+    step = decide(replace(operation, status=noted), seen(ours()))
+
+    assert len(noted.wish_by) == 1024
+    assert isinstance(step, Act)
+    assert step.effects == (ForgetWish("no-1", CANCELLED_BY, by),)
+
+
 def test_an_ended_operation_is_never_taken_up_again_but_sees_its_fault_clear() -> None:
     ended = pinned(phase=Phase.CANCELLED, isolated=False, ended_at=NOW)
 
@@ -121,6 +202,84 @@ def test_a_playbook_that_is_gone_ends_it_and_keeps_an_isolated_node(
     operation = pinned(phase=phase, playbook="former")
 
     assert went(decide(operation, seen(ours()))) == (end, Reason.PLAYBOOK_GONE)
+
+
+def orphan(phase: Phase = Phase.ESCALATED, **changes: Any) -> NodeOperation:
+    return pinned(phase=phase, playbook="former", **changes)
+
+
+REPAIRED = {"attempts": (Attempt(0, 1, NOW - HOUR, NOW, AttemptOutcome.FAILED),)}
+CANCEL = {"wish": Wish.CANCEL, "wish_by": "ada"}
+FREE = {"operation_taint": None}
+ORPHANS: dict[str, tuple[NodeOperation, dict[str, Any], tuple[Phase, Reason] | None]] = {
+    "O1 it rests": (orphan(), {}, None),
+    "O2 a person takes the taint off": (orphan(), FREE, (Phase.CANCELLED, Reason.TAINT_REMOVED)),
+    "O3 cancelled before any repair it gives the node back": (
+        orphan(**CANCEL),
+        {},
+        (Phase.RELEASING, Reason.CANCELLED_BY_PERSON),
+    ),
+    "O4 once the taint is off it has ended": (
+        orphan(Phase.RELEASING, reason=Reason.CANCELLED_BY_PERSON, **CANCEL),
+        FREE,
+        (Phase.CANCELLED, Reason.CANCELLED_BY_PERSON),
+    ),
+    "O5 a taint that cannot be taken off is a person's": (
+        orphan(Phase.RELEASING, reason=Reason.CANCELLED_BY_PERSON, deadline=NOW, **CANCEL),
+        {},
+        (Phase.ESCALATED, Reason.CANNOT_RELEASE),
+    ),
+    "O6 after a repair nothing can prove the node": (
+        orphan(**CANCEL, **REPAIRED),
+        {},
+        (Phase.ESCALATED, Reason.PLAYBOOK_GONE),
+    ),
+    "O7 nor for whoever asks for its release": (
+        orphan(wish=Wish.RELEASE, wish_by="ada"),
+        {},
+        (Phase.ESCALATED, Reason.PLAYBOOK_GONE),
+    ),
+    "O8 one whose node was never isolated is closed": (
+        orphan(isolated=False, **CANCEL),
+        FREE,
+        (Phase.CANCELLED, Reason.CANCELLED_BY_PERSON),
+    ),
+    "O9 a taint that came late is seen": (
+        orphan(isolated=False, reason=Reason.CANNOT_ISOLATE),
+        {},
+        (Phase.ESCALATED, Reason.CANNOT_ISOLATE),
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", ORPHANS)
+def test_a_person_can_end_an_operation_whose_playbook_is_gone(sentence: str) -> None:
+    operation, node, expected = ORPHANS[sentence]
+    step = decide(operation, seen(ours(**node)))
+
+    assert (None if isinstance(step, Wait) else went(step)) == expected
+    if expected is not None and expected[0] is Phase.ESCALATED and status(step).isolated:
+        assert status(step).wish is None
+
+
+def test_an_operation_whose_playbook_is_gone_takes_off_its_taint_when_it_is_cancelled() -> None:
+    giving_back = orphan(Phase.RELEASING, reason=Reason.CANCELLED_BY_PERSON, **CANCEL)
+    step = decide(giving_back, seen(ours()))
+
+    assert isinstance(step, Act)
+    assert step.effects == (Release("n1", "uid-n1", "no-1", "uid-no-1"),)
+
+
+def test_a_rung_that_is_gone_keeps_no_escalated_node_from_being_proven_and_released() -> None:
+    moved = {"rung": 3, "rung_name": "former"}
+    asked = pinned(phase=Phase.ESCALATED, wish=Wish.RELEASE, wish_by="ada", **moved)
+    proving = verifying(clear_since=NOW - HOUR, wish=Wish.RELEASE, wish_by="ada", **moved)
+    broken = replace(proving, status=replace(proving.status, fixed_at=NOW - HOUR))
+
+    assert went(decide(asked, seen(cured()))) == (Phase.VERIFYING, Reason.RELEASE_REQUESTED)
+    proving = replace(proving, status=replace(proving.status, clear_since=NOW - 2 * MINUTE))
+    assert went(decide(proving, seen(cured()))) == (Phase.RELEASING, Reason.PROVEN)
+    assert went(decide(broken, seen(ours())))[0] is Phase.ESCALATED
 
 
 def test_a_rung_that_was_moved_or_renamed_is_not_guessed() -> None:

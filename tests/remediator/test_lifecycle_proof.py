@@ -12,6 +12,8 @@ from remediator.cluster import (
 )
 from remediator.lifecycle import Act
 from remediator.operation import (
+    Cause,
+    CauseKind,
     IntentAction,
     Phase,
     Reason,
@@ -21,6 +23,7 @@ from tests.remediator.building import (
     MINUTE,
     NOW,
     REBOOT,
+    cause_of,
     fleet_of,
     seen,
 )
@@ -98,3 +101,17 @@ def test_a_tripped_breaker_holds_back_no_recovery(phase: Phase) -> None:
     look = seen(cured(boot_id="boot-2"))
 
     assert decide(operation, look, fleet=stopped) == decide(operation, look, fleet=fleet)
+
+
+@pytest.mark.parametrize("cause", [(), (cause_of(CauseKind.ALERT),)])
+def test_what_an_alert_or_a_person_began_is_proven_by_the_playbooks_own_conditions(
+    cause: tuple[Cause, ...],
+) -> None:
+    proof = {"soak": "1m", "deadline": "10m", "alerts": False}
+    operation = verifying(clear_since=NOW - 2 * MINUTE, causes=cause)
+
+    healed = decide(operation, seen(cured()), playbook={"proof": proof})
+    broken = decide(operation, seen(ours()), playbook={"proof": proof})
+
+    assert went(healed) == (Phase.RELEASING, Reason.PROVEN)
+    assert went(broken) == (Phase.VERIFYING, Reason.WAITS_FOR_CHECKS)

@@ -12,7 +12,9 @@ from remediator.cluster import (
     JobState,
     JobView,
     NodeView,
+    Pause,
     PodRef,
+    PodView,
 )
 from remediator.lifecycle import Act, Wait
 from remediator.operation import (
@@ -29,6 +31,8 @@ from tests.remediator.building import (
     MINUTE,
     NOW,
     REBOOT,
+    SECOND,
+    fleet_of,
     pinned,
     pod_of,
     seen,
@@ -81,7 +85,7 @@ JOBS: dict[str, tuple[dict[str, Any], JobView, NodeView, tuple[Phase, Reason], A
     ),
     "J5 a known failure may be tried again": (
         RESET,
-        job(JobState.FAILED, exit_code=1),
+        job(JobState.FAILED, exit_code=70),
         ours(),
         (Phase.RETRYING, Reason.JOB_FAILED),
         AttemptOutcome.FAILED,
@@ -165,6 +169,27 @@ def test_a_job_that_nobody_has_read_is_not_taken_for_missing() -> None:
     assert isinstance(decide(announced, seen(ours(), job=job(JobState.UNKNOWN))), Wait)
 
 
+@pytest.mark.parametrize(
+    ("look", "reason", "text"),
+    [
+        ({"began": False}, Reason.JOB_CREATED, "Job op-1 has not begun: no pod runs"),
+        (
+            {"began": False, "text": "ContainerCreating"},
+            Reason.JOB_CREATED,
+            "Job op-1 has not begun: ContainerCreating",
+        ),
+        ({}, Reason.JOB_RUNNING, "the repair runs"),
+    ],
+)
+def test_a_job_that_waits_is_told_from_one_that_runs(
+    look: dict[str, Any], reason: Reason, text: str
+) -> None:
+    drained = executing(reason=Reason.DRAINED)
+    found = status(decide(drained, seen(ours(), job=job(JobState.ACTIVE, **look))))
+
+    assert (found.phase, found.reason, found.message) == (Phase.EXECUTING, reason, text)
+
+
 def test_an_image_that_cannot_be_had_fails_at_once_and_the_job_goes_first() -> None:
     look = seen(ours(), job=job(JobState.ACTIVE, began=False, image_failed=True))
     announced = decide(executing(), look)
@@ -178,22 +203,103 @@ def test_an_image_that_cannot_be_had_fails_at_once_and_the_job_goes_first() -> N
     assert went(gone) == (Phase.ESCALATED, Reason.RUNGS_EXHAUSTED)
 
 
-@pytest.mark.parametrize("began", [True, False])
-def test_a_job_that_runs_or_waits_too_long_is_removed_before_the_next_rung(began: bool) -> None:
-    ladder = [RESET, {**REBOOT, "name": "now"}]
-    late = executing(deadline=NOW)
-    step = decide(
-        late, seen(ours(), job=job(JobState.ACTIVE, began=began)), playbook={"ladder": ladder}
+LATE: dict[str, tuple[dict[str, Any], bool, Reason, tuple[Phase, Reason]]] = {
+    "T1 what never began is left for the next rung": (
+        {**RESET, "attempts": 1},
+        False,
+        Reason.RUNG_TIMEOUT,
+        (Phase.NEXT_RUNG, Reason.RUNG_TIMEOUT),
+    ),
+    "T2 a destructive repair that was cut off in the middle is a person's": (
+        RESET,
+        True,
+        Reason.AMBIGUOUS,
+        (Phase.ESCALATED, Reason.AMBIGUOUS),
+    ),
+    "T3 a harmless one is tried again": (
+        RESTART,
+        True,
+        Reason.RUNG_TIMEOUT,
+        (Phase.RETRYING, Reason.RUNG_TIMEOUT),
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", LATE)
+def test_a_job_that_runs_or_waits_too_long_is_removed_before_anything_else(sentence: str) -> None:
+    rung, began, reason, end = LATE[sentence]
+    playbook = {"ladder": [rung, {**REBOOT, "name": "now"}]}
+    late, look = executing(deadline=NOW), seen(ours(), job=job(JobState.ACTIVE, began=began))
+    step = decide(late, look, playbook=playbook)
+    giving_up = replace(late, status=status(step))
+    gone = seen(ours(), job=job(JobState.MISSING))
+
+    assert went(step) == (Phase.EXECUTING, reason)
+    assert decide(giving_up, look, playbook=playbook) == Act(
+        (DeleteJob("op-1", "nodemend"),), NOW + 30 * SECOND
     )
-    after = decide(
-        replace(late, status=status(step)),
-        seen(ours(), job=job(JobState.MISSING)),
-        playbook={"ladder": ladder},
+    assert went(decide(giving_up, gone, playbook=playbook)) == end
+
+
+def test_a_job_that_begins_while_it_is_being_removed_counts_as_begun() -> None:
+    giving_up = executing(intent_is={"giving_up": True}, reason=Reason.RUNG_TIMEOUT)
+    step = decide(giving_up, seen(ours(), job=job(JobState.ACTIVE)), playbook={"ladder": [RESET]})
+
+    assert went(step) == (Phase.EXECUTING, Reason.AMBIGUOUS)
+
+
+def test_a_job_that_cannot_be_deleted_is_told_to_a_person_in_time() -> None:
+    stuck = executing(
+        intent_is={"giving_up": True}, reason=Reason.RUNG_TIMEOUT, deadline=NOW, message="late"
+    )
+    look = seen(ours(), job=job(JobState.ACTIVE, began=False))
+    step = decide(stuck, look, playbook={"ladder": [RESET]})
+
+    assert went(step) == (Phase.ESCALATED, Reason.RUNG_TIMEOUT)
+    assert "Job op-1 cannot be deleted" in status(step).message
+
+
+HELD = {
+    "a job that is not made yet": ({"intent_is": {"job_seen": False}}, REBOOT, ()),
+    "pods that are not deleted yet": (
+        {"intent": Intent(IntentAction.RESTART_PODS, NOW, "boot-1")},
+        PODS,
+        (pod_of("old", namespace="gpu", labels={"app": "plugin"}, created_at=NOW - HOUR),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "rung", "pods"), HELD.values(), ids=HELD)
+def test_the_time_of_a_pause_is_not_the_repairs_but_has_an_end(
+    changes: dict[str, Any], rung: dict[str, Any], pods: tuple[PodView, ...]
+) -> None:
+    look = seen(ours(), job=job(JobState.MISSING), pods=pods)
+    paused = fleet_of(ours(), pause=Pause("ada"))
+    playbook = {"ladder": [rung]}
+    announced = executing(deadline=NOW, **changes)
+    held = decide(announced, look, fleet=paused, playbook=playbook)
+    after = decide(replace(announced, status=status(held)), look, playbook=playbook)
+    week = executing(deadline=NOW, since=NOW - 8 * 24 * HOUR, **changes)
+
+    assert went(held) == (Phase.EXECUTING, Reason.HELD)
+    assert went(after) == (Phase.EXECUTING, Reason.GATES_OPEN)
+    assert status(after).deadline == NOW + 10 * MINUTE
+    assert status(after).intent == announced.status.intent
+    assert isinstance(
+        decide(replace(announced, status=status(after)), look, playbook=playbook), Act
+    )
+    assert went(decide(week, look, fleet=paused, playbook=playbook)) == (
+        Phase.ESCALATED,
+        Reason.GATE_DEADLINE,
     )
 
-    assert went(step) == (Phase.EXECUTING, Reason.RUNG_TIMEOUT)
-    assert went(after) == (Phase.NEXT_RUNG, Reason.RUNG_TIMEOUT)
-    assert status(after).rung_name == "now"
+
+def test_a_long_word_of_a_job_fits_into_the_object() -> None:
+    look = seen(ours(), job=job(JobState.FAILED, exit_code=70, text="x" * 1024))
+    found = status(decide(executing(), look, playbook={"ladder": [RESET]}))
+
+    assert len(found.attempts[-1].text) <= 1024
+    assert len(found.message) <= 1024
 
 
 def test_a_recovery_in_mid_repair_kills_no_job() -> None:

@@ -47,6 +47,9 @@ class Peer:
             raise self.failure
         self.entries += entries
 
+    def close(self) -> None:
+        """There is no connection."""
+
     def outbox(self) -> Outbox:
         return Outbox(
             lambda: self.operations,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remediator.cluster import (
+    STATUS_LABEL,
     AlertView,
     ConditionView,
     Failed,
@@ -324,3 +325,27 @@ def test_whatever_is_seen_only_a_healthy_node_is_proven(
     if isinstance(judgement, NotYet):
         assert judgement.wake_at is not None
         assert judgement.wake_at > at(FRESH)
+
+
+FAULTS = {
+    "True by itself is a problem": ("GPUIsLost", "", "True", "False"),
+    "Ready by itself is none": ("Ready", "", "False", "True"),
+    "the status that began it is the problem": ("GPUHealthy", "False", "False", "True"),
+    "one that began with Unknown is judged by itself": ("Ready", "Unknown", "False", "True"),
+}
+
+
+@pytest.mark.parametrize(("name", "began", "wrong", "clear"), FAULTS.values(), ids=FAULTS)
+def test_a_condition_is_clear_when_it_has_left_the_status_that_began_it(
+    name: str, began: str, wrong: str, clear: str
+) -> None:
+    cause = replace(a_condition(name), labels={STATUS_LABEL: began} if began else {})
+    one = an_operation(cause, fixed_at=at(0), clear_since=at(300))
+
+    def judged_as(status: str) -> Judgement:
+        look = with_condition(judged(name, status, at(FRESH), at(100)))
+        return judge(one, look, policy(alerts=False), at(FRESH))
+
+    assert isinstance(judged_as(wrong), NotYet)
+    assert isinstance(judged_as("Unknown"), NotYet)
+    assert isinstance(judged_as(clear), Proven)

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from chassis.errors import PermanentError
-from remediator.config import JobSettings, JobTemplate
+from remediator.config import RESTARTABLE_UNITS, JobSettings, JobTemplate
 from remediator.operation import (
     ATTEMPT_LABEL,
     OPERATION_UID_LABEL,
     RUNG_LABEL,
     NodeOperation,
+    read,
+    to_json,
 )
 from remediator.repair_jobs import RepairEnd, is_ours, job_for, parse_end
-from remediator.repairs import RESTARTABLE_UNITS, SCRIPTS, script
+from remediator.repairs import SCRIPTS, script
 from tests.remediator.repair_inputs import (
     UID,
     a_node,
@@ -203,8 +205,6 @@ def test_the_kubelet_changes_nothing_in_a_script() -> None:
 
 def test_the_units_are_those_of_the_script() -> None:
     assert f"    {' | '.join(RESTARTABLE_UNITS)}) unit=$1 ;;" in script("restart_unit")
-    with pytest.raises(PermanentError, match="use run_job for others"):
-        job("restart_unit", {"unit": "sshd.service"})
 
 
 def test_a_power_cycle_runs_on_any_node_but_the_one_that_it_switches_off() -> None:
@@ -297,3 +297,42 @@ def test_the_end_of_a_repair_is_read_from_its_line() -> None:
     assert parse_end(line) == RepairEnd("reboot", "done", "b", "asked")
     for other in ("", "no JSON", "[1]", '{"repair":"reboot"}', '{"repair":1,"result":2}'):
         assert parse_end(other) is None
+
+
+@pytest.mark.parametrize("root", ["/", "/run/nvidia/driver"])
+def test_where_the_driver_lies_on_the_nodes_reaches_the_one_script_that_asks(root: str) -> None:
+    jobs = JOBS.model_copy(update={"driver_root": root})
+
+    def env_of(kind: str) -> dict[str, str]:
+        made = job_for(announced(), a_rung(kind, OWN[kind]), a_node(), jobs, {})
+        return {each["name"]: each["value"] for each in pod_of(made)["containers"][0]["env"]}
+
+    assert env_of("reset_gpu")["NODEMEND_DRIVER_ROOT"] == root
+    assert all("NODEMEND_DRIVER_ROOT" not in env_of(kind) for kind in set(OWN) - {"reset_gpu"})
+    assert "${NODEMEND_DRIVER_ROOT:-/}" in script("reset_gpu")
+
+
+def test_an_operation_that_brings_its_own_job_runs_the_playbooks() -> None:
+    """rem-N17"""
+    evil = {"containers": [{"name": "evil", "image": "evil:1", "command": ["sh", "-c", "evil"]}]}
+    raw = to_json(announced())
+    raw["spec"] |= {
+        "jobTemplate": {"spec": {"template": {"spec": evil}}},
+        "repair": {"run_job": {}},
+    }
+    raw["spec"]["causes"] = [
+        {
+            "kind": "person",
+            "name": "eve",
+            "startsAt": "2026-03-01T12:00:00Z",
+            "labels": {"x": "evil"},
+        }
+    ]
+    raw["status"] |= {"jobTemplate": evil, "rungName": "evil"}
+
+    made = job("reboot", operation=read(raw))
+
+    assert made == job("reboot")
+    assert "evil" not in str(made)
+    with pytest.raises(PermanentError, match="job_templates has no evil"):
+        job("run_job", {"template": "evil"}, read(raw))

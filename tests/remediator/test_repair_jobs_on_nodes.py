@@ -1,6 +1,5 @@
 """Repair Jobs really run at a simulated node, through the embedded and the real Kubernetes."""
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ from remediator.cluster import EXIT_OTHER_BOOT
 from remediator.config import JobSettings
 from remediator.operation import Intent, IntentAction, job_name
 from remediator.repair_jobs import RepairEnd, is_ours, job_for, parse_end
-from sandbox.simulated_nodes import Executes, Fault, FaultKind, Happening, Machine, Timing
+from sandbox.simulated_nodes import Executes, Fault, FaultKind, Happening, Timing
 from sandbox.simulated_nodes.behaviours import Behaviours
-from sandbox.simulated_nodes.host_commands import Answer
 from tests.contracts.kubernetes_peers import kube, kubernetes_peer
 from tests.contracts.simulated_worlds import World, Worlds, until
 from tests.remediator.repair_inputs import START, UID, a_node, a_rung, an_alert, an_operation
@@ -29,25 +27,10 @@ JOBS_HERE = JobSettings(namespace="default", image="nodemend", service_account="
 def world(kube: KubeClient, tmp_path: Path) -> Iterator[World]:
     options = {
         "behaviours": Behaviours(job=Executes()),
-        "host_commands": {"stat": _stat},
         "timing": Timing(heartbeat=0.2, reboot=30, shutdown=5),
     }
     with Worlds(kube, tmp_path).world(**options) as made:
-        _program(tmp_path / "programs", "stat")
         yield made
-
-
-def _stat(machine: Machine, argv: Any) -> Answer | None:
-    """Hangs for a mount that hangs."""
-    hung = {each.mount_point for each in machine.faults if each.kind is FaultKind.NFS_HUNG}
-    return None if argv[-1] in hung else Answer()
-
-
-def _program(folder: Path, name: str) -> None:
-    """One more that the simulated machine answers, as it does mount."""
-    path = folder / name
-    path.write_text((folder / "mount").read_text("utf-8"), "utf-8")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
 def repair(
@@ -147,6 +130,12 @@ def test_a_repair_heals(
     assert (condition, code, end.result) == ("Complete", 0, "done"), end.detail
     until(lambda: world.condition(type_)[0] == "False")
     assert world.node.history.reboots == 0
+    if kind == "remount_nfs":
+        asked = [
+            each.detail for each in world.node.history.entries if each.detail.startswith("stat -f")
+        ]
+        assert asked == ["stat -f -- /mnt/data"] * 2  # hung, and again once it was mounted
+        assert world.node.history.count(Happening.HOST_COMMAND, "umount -f -l /mnt/data") == 1
     if kind == "reset_gpu":
         assert world.node.history.count(Happening.HOST_COMMAND, f"--gpu-reset -i {gpu}") == 1
 

@@ -22,6 +22,8 @@ from remediator.triggers import (
     episode,
     from_alert,
     from_conditions,
+    not_selected,
+    taken_by,
 )
 from tests.remediator.building import (
     FINGERPRINT,
@@ -90,7 +92,7 @@ def test_an_alert_that_leads_to_nothing_has_a_reason(given: Alert, reason: NoMat
         ("{{ labels.instance.split(':')[0] }}", {"instance": "n7:9100"}, "n7"),
         ("{{ labels.instance }}", {}, None),
         ("{{ labels.instance.split(':')[5] }}", {"instance": "n7"}, None),
-        ("{{ 1 // 0 }}", {}, None),
+        ("{{ 1 // (labels.node | length - labels.node | length) }}", {}, None),
         ("{{ labels.__class__.__mro__ }}", {}, None),
         ("gpu-{{ labels.rank }}.example", {"rank": "3"}, "gpu-3.example"),
     ],
@@ -240,3 +242,59 @@ def test_alerts_seconds_apart_make_one_operation() -> None:
     assert episode("uid-n1", second, [pinned(causes=(first,), phase=Phase.RECEIVED)]) == Join(
         "no-1"
     )
+
+
+POOLS = {name: node_of(name, labels={"pool": pool}) for name, pool in (("n1", "a"), ("n2", "b"))}
+
+
+def pools(*nodes: str) -> Config:
+    """A playbook for each of these matchers, all of them for the same alert and condition."""
+    books = [
+        playbook_of(
+            name=f"p{number}", match=['alertname="GPUDown"'], nodes=list(filter(None, [each]))
+        )
+        for number, each in enumerate(nodes)
+    ]
+    return config_of(*books, **PEERS)
+
+
+TAKERS: dict[str, tuple[tuple[str, ...], str, str | NoMatchReason]] = {
+    "P1 the first playbook whose nodes fit": (('pool="a"', 'pool="b"', ""), "n2", "p1"),
+    "P2 one for every node takes what the others leave": (('pool="c"', ""), "n1", "p1"),
+    "P3 before it, those above": (('pool=~"a|c"', ""), "n1", "p0"),
+    "P4 none fits": (('pool="c"', 'pool!~"a|b"'), "n1", NoMatchReason.NODE_NOT_SELECTED),
+    "P5 a name that no node has is intake's to refuse": (('pool="c"',), "n9", "p0"),
+}
+
+
+@pytest.mark.parametrize("sentence", TAKERS)
+def test_a_playbook_takes_only_faults_of_its_nodes(sentence: str) -> None:
+    nodes, name, expected = TAKERS[sentence]
+    found = taken_by(alert(AlertStatus.FIRING, node=name), pools(*nodes), POOLS.get)
+
+    assert (found.playbook if isinstance(found, Match) else found.reason) == expected
+
+
+def test_a_node_that_is_not_selected_is_told_with_the_matchers() -> None:
+    found = not_selected("p0", POOLS["n1"], pools('pool="c"'))
+
+    assert found is not None
+    assert found.text == 'playbook p0 is for other nodes: n1 does not fit pool="c"'
+
+
+@pytest.mark.parametrize(("name", "playbook"), [("n1", "p0"), ("n2", "p1")])
+def test_conditions_go_to_the_playbook_of_their_nodes(name: str, playbook: str) -> None:
+    node = replace(POOLS[name], conditions={"GPUIsLost": condition_of()})
+    (found,) = from_conditions(node, pools('pool="a"', 'pool="b"'), NOW)
+
+    assert found.playbook == playbook
+
+
+def test_a_hand_made_number_does_not_hide_when_the_node_was_last_seen_clear() -> None:
+    numbered = replace(ended(clear_since=NOW - HOUR, episode=5), name="no-5")
+    by_hand = replace(ended(episode=1), name="no-by-hand")
+    numbered = replace(numbered, status=replace(numbered.status, ended_at=NOW - HOUR))
+
+    assert isinstance(episode("uid-n1", LATER, [numbered, by_hand]), Ignore)
+    seen_clear = replace(by_hand, status=replace(by_hand.status, clear_since=NOW))
+    assert episode("uid-n1", LATER, [numbered, seen_clear]) == NewEpisode(6)

@@ -15,7 +15,7 @@ from chassis.webapp import AuthSettings, create_app
 from remediator.cluster import BreakerState, Fleet, NodeView, Pause
 from remediator.intake import Intake
 from remediator.metrics import IntakeMetrics
-from remediator.operation import HeldBy, NodeOperation, Phase
+from remediator.operation import HeldBy, NodeOperation, Phase, Reason
 from remediator.webhook import Page, Receiver, install_page, install_webhook, protected_prefixes
 from tests.journeys.remediator_world import webhook
 from tests.remediator.building import NOW, config_of, fleet_of, node_of, pinned, playbook_of
@@ -120,6 +120,26 @@ def test_the_first_page_shows_operations_budgets_breaker_and_pause() -> None:
         assert text in page
 
 
+def test_what_cannot_be_read_and_taints_without_an_owner_are_shown_with_what_to_do() -> None:
+    fleet = fleet_of(
+        node_of(operation_taint="no-broken"),
+        node_of("n2", operation_taint="no-gone"),
+        node_of("n3", operation_taint="no-1"),
+        unreadable={"no-broken": "NodeOperation no-broken: status.phase <must> be one of"},
+    )
+    client = app_of(MemoryDoor(), (HELD,), fleet).test_client()
+
+    page = " ".join(client.get("/").get_data(as_text=True).split())
+
+    assert "Operation no-broken cannot be read" in page
+    assert "status.phase &lt;must&gt; be one of" in page
+    assert "It keeps n1 isolated." in page
+    assert "kubectl delete nodeoperation no-broken" in page
+    assert "Node n2 is isolated by no-gone, which is no operation any more" in page
+    assert "kubectl taint node n2 nodemend.dev/operation-" in page
+    assert "Node n3 is isolated" not in page
+
+
 def test_an_operations_page_escapes_what_it_was_told_and_runs_nothing() -> None:
     answer = app_of(MemoryDoor(), (HELD,)).test_client().get("/operations/no-1")
     page = answer.get_data(as_text=True)
@@ -143,3 +163,13 @@ def test_a_stranger_sees_numbers_only(tmp_path: Path) -> None:
     assert client.get("/operations/no-1").status_code == 401
     known = client.get("/", headers={"Authorization": "Bearer let-me-in"})
     assert "no-1" in known.get_data(as_text=True)
+
+
+def test_the_page_of_an_escalated_operation_says_what_to_do_next() -> None:
+    stuck = pinned("no-2", Phase.ESCALATED, reason=Reason.AMBIGUOUS)
+    client = app_of(MemoryDoor(), (stuck, HELD)).test_client()
+
+    page = client.get("/operations/no-2").get_data(as_text=True)
+    assert "look at the node before anything else" in page
+    assert "<code>remediator release n1</code>" in page
+    assert "look at the node" not in client.get("/operations/no-1").get_data(as_text=True)
