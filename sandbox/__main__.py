@@ -63,7 +63,9 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         from sandbox.simulated_nodes import command  # noqa: PLC0415  (see above)
 
         command.add_arguments(nodes)
-    demo = commands.add_parser("demo", help="an alert becomes an issue, before your eyes")
+    demo = commands.add_parser(
+        "demo", help="a GPU breaks, and its node is repaired, before your eyes"
+    )
     demo.add_argument(
         "--once",
         action="store_true",

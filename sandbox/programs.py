@@ -75,7 +75,7 @@ class Program:
                 raise ProgramError(
                     f"{self.name} ended with {self.process.returncode}:\n{self.tail()}"
                 )
-            if _answers(url):
+            if answers(url):
                 return
             time.sleep(0.05)
         raise ProgramError(f"{self.name} was not ready at {url} in {seconds} s:\n{self.tail()}")
@@ -91,7 +91,8 @@ class Program:
             return self.process.wait()
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Whether a 2xx is to be had at `url` now."""
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 -- loopback, our own
             return bool(200 <= answer.status < 300)  # noqa: PLR2004
@@ -131,6 +132,12 @@ def start_alerts2gh(config: Path, folder: Path, name: str = "alerts2gh") -> Prog
     return start(
         name, [sys.executable, "-m", "alerts2gh", "serve", "--config", str(config)], folder
     )
+
+
+def start_remediator(config: Path, folder: Path, name: str = "remediator") -> Program:
+    """`remediator serve` from this installation, as a child process; it leads under its name."""
+    command = [sys.executable, "-m", "remediator", "serve", "--config", str(config)]
+    return start(name, command, folder, {**os.environ, "POD_NAME": name})
 
 
 def start_exporter(service: str, config: Path, folder: Path, name: str | None = None) -> Program:

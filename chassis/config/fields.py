@@ -17,6 +17,7 @@ from chassis.errors import PermanentError
 
 FOLDER = "folder"  # key of the validation context: the folder that relative paths start from
 SECRETS = "secrets"  # key of the validation context: a list that collects every SecretFile made
+MISTAKES = "mistakes"  # key of the validation context: a list for lines about further files
 
 _MAX_SECRET_BYTES = 1 << 20
 _MILLISECONDS = {

@@ -9,7 +9,7 @@ from typing import TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from chassis.config.fields import FOLDER, SECRETS, SecretFile
+from chassis.config.fields import FOLDER, MISTAKES, SECRETS, SecretFile
 from chassis.config.mistakes import mistake_lines
 from chassis.config.yaml_text import parse_yaml
 from chassis.errors import ConfigError
@@ -42,11 +42,14 @@ def load_with_secrets(path: Path, model: type[M]) -> tuple[M, tuple[SecretFile, 
     secrets: list[SecretFile] = []
     # The folder is taken before symbolic links are followed: a Kubernetes volume swaps the
     # link `..data`, and a path through it stays right while a resolved one goes stale.
-    context = {FOLDER: path.absolute().parent, SECRETS: secrets}
+    further: list[str] = []  # about the files that this one names: told after its own
+    context = {FOLDER: path.absolute().parent, SECRETS: secrets, MISTAKES: further}
     try:
         settings = model.model_validate(data, context=context)
     except ValidationError as error:
-        raise ConfigError(mistake_lines(path, model, error)) from None
+        raise ConfigError([*mistake_lines(path, model, error), *further]) from None
+    if further:
+        raise ConfigError(further)
     return settings, tuple(secrets)
 
 

@@ -22,6 +22,7 @@ from chassis.errors import PermanentError
 from chassis.kube_client.connections import leave_nothing_open
 from chassis.kube_client.settings import KubeSettings
 
+_KNOWN_SECONDS = 1.0
 _POOL_SIZE = 32
 _RELOAD_PAUSE = 5.0  # seconds between two reloads that a 401 asks for
 
@@ -43,6 +44,7 @@ class Credentials:
         self._lock = threading.Lock()
         self._configuration = _load(settings)
         self._loaded_at = time.monotonic()
+        self._known: tuple[float, str | None] | None = None
 
     @property
     def host(self) -> str:
@@ -54,7 +56,18 @@ class Credentials:
         return leave_nothing_open(RESTClientObject(self._configuration).pool_manager)
 
     def authorization(self) -> str | None:
-        """The header's value; None when a client certificate, or nothing, says who we are."""
+        """The header's value; None when a client certificate, or nothing, says who we are.
+
+        Asked of the library at most each second: it makes a whole configuration each time.
+        """
+        known, now = self._known, time.monotonic()
+        if known is not None and now - known[0] < _KNOWN_SECONDS:
+            return known[1]
+        value = self._read_authorization()
+        self._known = (now, value)
+        return value
+
+    def _read_authorization(self) -> str | None:
         try:
             value = self._configuration.get_api_key_with_prefix("BearerToken")
         except (OSError, ConfigException) as error:
@@ -68,6 +81,7 @@ class Credentials:
             if time.monotonic() - self._loaded_at >= _RELOAD_PAUSE:
                 self._configuration = _load(self._settings)
                 self._loaded_at = time.monotonic()
+            self._known = None
             return self.authorization() != before
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from chassis.errors import PermanentError
@@ -97,6 +98,20 @@ def check_certificate(certificate: Certificate, settings: TLSSettings) -> None:
             f"{settings.cert_file}: the server cannot use this pair"
             f" ({_panic(done.stderr)}); use an RSA key of 2048 bits or more, or EC P-256 or P-384"
         )
+
+
+def end_of(certificate: Certificate) -> datetime:
+    """When the first certificate of the chain ends, aware.
+
+    Raises:
+        CertificateError: It cannot be read.
+    """
+    from cryptography import x509  # noqa: PLC0415 - megabytes that only a service with TLS needs
+
+    try:
+        return x509.load_pem_x509_certificate(certificate.chain).not_valid_after_utc
+    except ValueError as error:
+        raise CertificateError(f"the certificate has no end that can be read: {error}") from error
 
 
 def _load_with_openssl(paths: CertificatePaths, settings: TLSSettings) -> None:

@@ -23,6 +23,7 @@ from chassis.serving.certificates import (
     CertificateError,
     as_files,
     check_certificate,
+    end_of,
     read_certificate,
 )
 from chassis.serving.granian_worker import BACKLOG, GranianWorker
@@ -107,8 +108,8 @@ class Server:
             host, port = self._listener.getsockname()[:2]
             self._address = (str(host), int(port))
             self._now = self._serve(self._listener, self._certificate)
-        if self._settings.tls is not None:
-            self._metrics.took()
+        if self._certificate is not None:
+            self._metrics.serves(end_of(self._certificate))
             threading.Thread(target=self._watch, name="certificates", daemon=True).start()
         self._log.info("serving", host=host, port=port, tls=self._settings.tls is not None)
 
@@ -163,6 +164,7 @@ class Server:
         self._metrics.refused()
 
     def _change(self, found: Certificate, old: _Serving, listener: socket.socket) -> None:
+        ends = end_of(found)
         self._now = self._serve(listener, found)
         self._certificate, self._refused = found, None
         old.worker.stop_accepting()
@@ -170,7 +172,7 @@ class Server:
         closer = threading.Thread(target=self._end, args=(old,), name="retired", daemon=True)
         self._retiring = [each for each in self._retiring if each.is_alive()] + [closer]
         closer.start()
-        self._metrics.took()
+        self._metrics.serves(ends)
         self._log.info("certificate_changed")
 
     def _end(self, old: _Serving) -> None:

@@ -1,8 +1,7 @@
-"""The demo: a GPU breaks, an issue opens with an assignee; it heals, the issue closes; it breaks again, it reopens.
+"""The demo: a GPU breaks, an issue opens, the node is repaired and must prove it, the issue tells it all and closes.
 
-Everything runs for real: the services as child processes, Prometheus and Alertmanager when they are installed. Only
-GitHub, Kubernetes and the nodes are the sandbox's. Without Prometheus and Alertmanager there is no cluster: recorded
-webhooks take its place.
+The services run for real, as child processes; so do Prometheus and Alertmanager when they are installed, else a small
+feed stands in for them. Only GitHub, Kubernetes and the nodes are the sandbox's.
 """
 
 from sandbox.demo.run import run

@@ -1,11 +1,13 @@
-"""The demo's cluster: an embedded Kubernetes, a few simulated nodes on it, and `exporters node-conditions` watching them.
+"""The demo's cluster: an embedded Kubernetes with simulated nodes on it, and a training job that uses their GPUs.
 
-The nodes' agents are simulated; the exporter is the real one, as a child process.
+The nodes' kubelets and agents are simulated. A repair's script runs for real, on the files of its simulated node.
 """
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,107 +15,125 @@ import structlog
 import yaml
 from structlog.typing import FilteringBoundLogger
 
-from chassis.contracts import ConditionType
-from chassis.kube_client import KubeClient, KubeSettings
+from chassis.contracts import OPERATION_TAINT, PROBE_RESULT_ANNOTATION, ProbeResult
+from chassis.kube_client import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    JOBS,
+    NAMESPACES,
+    KubeClient,
+    KubeSettings,
+)
 from sandbox import programs
-from sandbox.kubernetes_server import AuditEntry, SandboxKubernetes
+from sandbox.demo.services import ALERT, SPACE
+from sandbox.kubernetes_rules.cel_rules import without_cel_rules
+from sandbox.kubernetes_server import SandboxKubernetes
 from sandbox.kubernetes_server.running import utc_now
 from sandbox.simulated_nodes import (
     MODELS,
+    Behaviours,
+    Executes,
     FaultKind,
     FleetPart,
     NodeSpec,
     Roles,
+    Runs,
+    SimulatedNode,
     SimulatedNodes,
+    Timing,
     mixed_fleet,
 )
 
-CONDITION = ConditionType.GPU_RUNTIME_ERROR.value
-_EXPORTER = "node-conditions"
+CONDITION = ALERT
+TRAINING = "training"
+_OPERATIONS = "nodeoperations.nodemend.dev"
+_HISTORY = 20_000
 _READY_SECONDS = 60
-_NOWHERE = "nodemend.dev/rack=nowhere"
+_TIMING = Timing(heartbeat=1, agent_report=2, shutdown=0.5, reboot=3, probe=1)
 
 
 class Fleet:
     """One node of each GPU model that the simulation knows, and one without GPUs."""
 
-    def __init__(self, folder: Path, *, agents_lie: bool, exporter_sees_none: bool) -> None:
-        """Nothing runs before `start`.
-
-        Args:
-            folder: The demo's own.
-            agents_lie: The agents say healthy, whatever breaks.
-            exporter_sees_none: The exporter selects nodes that do not exist.
-        """
+    def __init__(self, folder: Path) -> None:
+        """Nothing runs before `start`. `folder` is the demo's own."""
         self._folder = folder
-        self._agents_lie = agents_lie
-        self._sees_none = exporter_sees_none
-        self._kubernetes = SandboxKubernetes(controllers=False, scheduler=False)
-        self._specs = _specs()
+        self.kubernetes = SandboxKubernetes(history=_HISTORY)
+        self.specs = _specs()
+        self.node = self.specs[1].name
         self._nodes: SimulatedNodes | None = None
-        self._exporter: programs.Program | None = None
-        self._port = programs.free_port()
         self._stack = contextlib.ExitStack()
 
     @property
-    def specs(self) -> tuple[NodeSpec, ...]:
-        return self._specs
-
-    @property
-    def exporter_port(self) -> int:
-        return self._port
-
-    @property
-    def metrics_url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/metrics"
-
-    @property
     def kubeconfig(self) -> Path:
+        """The administrator's."""
         return self._folder / "kubeconfig"
 
+    @property
+    def sick_node(self) -> SimulatedNode:
+        """The node whose GPU breaks, once started."""
+        if self._nodes is None:
+            raise programs.ProgramError("the simulated nodes were not started")
+        return self._nodes.node(self.node)
+
     def start(self) -> None:
-        """Start all; `wait` tells when it is of use."""
-        self._stack.enter_context(self._kubernetes)
-        self._kubernetes.kubeconfig(self.kubeconfig)
-        self._exporter = self._stack.enter_context(programs.running(self._start_exporter()))
+        """Start the API, and nodes that report; `wait` tells when they have."""
+        self._stack.enter_context(self.kubernetes)
+        self.kubernetes.kubeconfig(self.kubeconfig)
+        client = KubeClient(
+            KubeSettings(kubeconfig=self.kubeconfig, qps=0), self._log(), user_agent="demo"
+        )
+        self._stack.callback(client.close)
+        self._client = client
+        self._prepare()
         self._nodes = self._stack.enter_context(self._simulated())
-        if self._agents_lie:
+
+    def kubeconfig_for(self, user: str) -> Path:
+        """A kubeconfig under a name that the audit log tells from others."""
+        return self.kubernetes.kubeconfig(self._folder / f"{user}-kubeconfig", user=user)
+
+    def let_agents_lie(self) -> None:
+        """From now on they say healthy, whatever breaks."""
+        if self._nodes is not None:
             for node in self._nodes.nodes:
                 node.inject(FaultKind.CLAIMS_HEALTH)
 
     def wait(self) -> None:
-        """Wait until every node has reported and the exporter is ready.
+        """Wait until every node has reported.
 
         Raises:
             ProgramError: One was not in time.
         """
-        _wait("the simulated nodes did not report", self._all_reported)
-        if self._exporter is not None:
-            self._exporter.wait_until_ready(f"http://127.0.0.1:{self._port}/readyz", _READY_SECONDS)
+        names = [spec.name for spec in self.specs if spec.gpu is not None]
+        all_reported = lambda: all(  # noqa: E731
+            self.condition(name).get("status") == "False" for name in names
+        )
+        _wait("the simulated nodes did not report", all_reported)
 
-    def _start_exporter(self) -> programs.Program:
-        config: dict[str, Any] = {
-            "serving": {"listen": f"127.0.0.1:{self._port}"},
-            "kubernetes": {"kubeconfig": str(self._folder / "exporter-kubeconfig")},
-        }
-        if self._sees_none:
-            config["node_selector"] = _NOWHERE
-        self._kubernetes.kubeconfig(self._folder / "exporter-kubeconfig", user=_EXPORTER)
-        file = self._folder / f"{_EXPORTER}.yaml"
-        file.write_text(yaml.safe_dump(config))
-        return programs.start_exporter(_EXPORTER, file, self._folder)
+    def train(self) -> None:
+        """Start a job that asks for GPUs and runs until it is stopped; wait until it does.
+
+        Raises:
+            ProgramError: It was not in time.
+        """
+        self._client.create(JOBS, _training_job(self.node), "default")
+        _wait("the training job did not start", lambda: self.trains_on() == self.node)
+
+    def _prepare(self) -> None:
+        """What an admin applies before the remediator comes: its resource and its namespace."""
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
+        self._client.create(NAMESPACES, space)
+        text = resources.files("sandbox.demo").joinpath("nodeoperations.yaml").read_text("utf-8")
+        self._client.create(CUSTOM_RESOURCE_DEFINITIONS, without_cel_rules(yaml.safe_load(text)))
 
     def _simulated(self) -> SimulatedNodes:
-        log = self._log()
-        settings = KubeSettings(kubeconfig=self.kubeconfig, qps=0)
-        client = KubeClient(settings, log, user_agent="simulated-nodes")
-        self._stack.callback(client.close)
         return SimulatedNodes(
-            client,
-            self._specs,
+            self._client,
+            self.specs,
             folder=self._folder / "nodes",
-            log=log,
+            log=self._log(),
             clock=utc_now,
+            timing=_TIMING,
+            behaviours=Behaviours({"train": Runs()}, job=Executes()),
             roles=Roles(agent=True),
             workers=2,
         )
@@ -121,7 +141,7 @@ class Fleet:
     def _log(self) -> FilteringBoundLogger:
         """To a file, as the terminal is for the story."""
         path = self._folder / "simulated-nodes.log"
-        file = self._stack.enter_context(path.open("w", encoding="utf-8"))
+        file = self._stack.enter_context(path.open("a", encoding="utf-8"))
         log: FilteringBoundLogger = structlog.wrap_logger(
             structlog.WriteLogger(file),
             processors=[structlog.processors.JSONRenderer()],
@@ -129,33 +149,90 @@ class Fleet:
         )
         return log
 
-    def _all_reported(self) -> bool:
-        return all(self._reported(spec.name) for spec in self._specs if spec.gpu is not None)
-
-    def _reported(self, name: str) -> bool:
-        return self.condition(name).get("status") == "False"
-
-    def break_gpu(self, node: str) -> None:
-        if self._nodes is not None:
-            self._nodes.node(node).inject(FaultKind.GPU_RUNTIME_ERROR)
-
-    def heal_gpu(self, node: str) -> None:
-        if self._nodes is not None:
-            self._nodes.node(node).clear(FaultKind.GPU_RUNTIME_ERROR)
+    # What Kubernetes keeps.
 
     def condition(self, node: str) -> Mapping[str, str]:
-        """The node's condition about CUDA as Kubernetes keeps it; empty if there is none."""
-        body = self._kubernetes.object("nodes", node) or {}
-        found = (body.get("status") or {}).get("conditions") or []
-        return next((each for each in found if each["type"] == CONDITION), {})
+        """The node's condition about CUDA; empty if there is none."""
+        return condition_in(self.kubernetes.object("nodes", node) or {})
 
-    def asked_by_exporter(self) -> set[str]:
-        """What the exporter asked of Kubernetes, as in "watch nodes", by Kubernetes' own audit log."""
-        entries = self._kubernetes.log(keep=_is_exporters)
-        return {f"{entry.verb} {entry.resource or entry.path}" for entry in entries}
+    def operations(self) -> list[Mapping[str, Any]]:
+        """All NodeOperations that there are."""
+        return [*self.kubernetes.objects(_OPERATIONS)]
+
+    def operation(self) -> Mapping[str, Any]:
+        """The one NodeOperation that there should be; empty if there is none."""
+        found = self.operations()
+        return found[-1] if found else {}
+
+    @property
+    def phase(self) -> str:
+        """How far the operation is; empty while there is none."""
+        return str((self.operation().get("status") or {}).get("phase", ""))
+
+    @property
+    def boot_id(self) -> str:
+        """Of the sick node, as its kubelet tells it."""
+        return boot_id_in(self._sick)
+
+    def was_isolated_for(self, operation: str) -> bool:
+        """Whether the sick node has carried the taint of this operation."""
+        return any(operation_taint_in(node) == operation for node in self.past_nodes())
+
+    @property
+    def probe(self) -> ProbeResult | None:
+        """The sick node's answer to the last request for a probe."""
+        annotations = self._sick["metadata"].get("annotations") or {}
+        return ProbeResult.parse(annotations.get(PROBE_RESULT_ANNOTATION, ""))
+
+    @property
+    def _sick(self) -> Mapping[str, Any]:
+        return self.kubernetes.object("nodes", self.node) or {"metadata": {}, "spec": {}}
+
+    def trains_on(self) -> str:
+        """The node on which the training runs; empty while it runs nowhere."""
+        for pod in self.kubernetes.objects("pods", "default"):
+            leaves = pod["metadata"].get("deletionTimestamp")
+            if not leaves and (pod.get("status") or {}).get("phase") == "Running":
+                return str(pod["spec"]["nodeName"])
+        return ""
+
+    def past_nodes(self) -> list[Mapping[str, Any]]:
+        """All that the sick node's Node has been, oldest first."""
+        return [*self.kubernetes.versions("nodes", self.node)]
+
+    def past_conditions(self) -> list[str]:
+        """The statuses that the sick node's condition about CUDA has had, in turn."""
+        return in_turn(condition_in(node).get("status", "") for node in self.past_nodes())
+
+    def past_operations(self) -> list[Mapping[str, Any]]:
+        """All that the operation has been, oldest first."""
+        name = self.operation().get("metadata", {}).get("name", "")
+        return [*self.kubernetes.versions(_OPERATIONS, name)]
 
     def stop(self) -> None:
         self._stack.close()
+
+
+def in_turn(values: Iterable[str]) -> list[str]:
+    """The values without repeats in a row and without empty ones."""
+    return [each for each, _ in groupby(filter(None, values))]
+
+
+def condition_in(node: Mapping[str, Any]) -> Mapping[str, str]:
+    """A Node's condition about CUDA; empty if it has none."""
+    found = (node.get("status") or {}).get("conditions") or []
+    return next((each for each in found if each["type"] == CONDITION), {})
+
+
+def boot_id_in(node: Mapping[str, Any]) -> str:
+    """A Node's boot id; empty before its kubelet has told it."""
+    return str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID", ""))
+
+
+def operation_taint_in(node: Mapping[str, Any]) -> str:
+    """The operation that isolates a Node; empty for none."""
+    taints = node["spec"].get("taints") or ()
+    return next((each.get("value", "") for each in taints if each["key"] == OPERATION_TAINT), "")
 
 
 def _specs() -> tuple[NodeSpec, ...]:
@@ -163,8 +240,29 @@ def _specs() -> tuple[NodeSpec, ...]:
     return mixed_fleet(len(parts), prefix="gpu", parts=parts)
 
 
-def _is_exporters(entry: AuditEntry) -> bool:
-    return entry.user == _EXPORTER
+def _training_job(node: str) -> dict[str, Any]:
+    """A job of one pod with two GPUs, which likes this node best."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    preference = {"weight": 100, "preference": {"matchExpressions": [here]}}
+    container = {
+        "name": "main",
+        "image": "train",
+        "resources": {"limits": {"nvidia.com/gpu": "2"}},
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "affinity": {
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
+        },
+        "containers": [container],
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": TRAINING, "namespace": "default"},
+        "spec": {"template": {"spec": pod}},
+    }
 
 
 def _wait(otherwise: str, shown: Callable[[], bool]) -> None:

@@ -1,31 +1,57 @@
 """The demo's Prometheus and Alertmanager: real programs, with the configuration an admin would write and short times.
 
-Decides nothing about nodes or issues.
+Decides nothing about nodes or issues. `Alerts` is what the story needs of them, or of what stands in for them.
 """
 
 import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
 from chassis.errors import NodemendError, TemporaryError
 from chassis.monitoring import Access, PrometheusClient, Sample
 from sandbox import programs
+from sandbox.demo.services import ALERT, NODE_CONDITIONS, Receivers
 
-ALERT = "GPURuntimeError"
 PROGRAMS = ("prometheus", "prometheus-alertmanager")
 _READY_SECONDS = 60
 
 
-class Monitoring:
-    """A Prometheus that scrapes one exporter, and an Alertmanager that sends to one webhook."""
+class Alerts(Protocol):
+    """Reads the exporter's metrics and sends alerts to the receivers."""
 
-    def __init__(
-        self, folder: Path, exporter_port: int, webhook_url: str, token_file: Path
-    ) -> None:
+    @property
+    def description(self) -> str:
+        """What it is, for people."""
+
+    @property
+    def reads(self) -> str:
+        """Who reads the metric."""
+
+    def start(self) -> None:
+        """Start what it needs and return at once."""
+
+    def wait(self) -> None:
+        """Wait until it has seen the metrics. Raises ProgramError: it does not."""
+
+    def changes(self, node: str) -> int:
+        """How often the metric has changed so far."""
+
+    def alerted(self) -> set[str]:
+        """The nodes for which the alert has fired so far."""
+
+    def stop(self) -> None: ...
+
+
+class Monitoring:
+    """A Prometheus that scrapes one exporter, and an Alertmanager that sends to both receivers."""
+
+    reads = "Prometheus"
+
+    def __init__(self, folder: Path, exporter_port: int, receivers: Receivers) -> None:
         self._folder = folder
         self._prometheus_port = programs.free_port()
         self._alertmanager_port = programs.free_port()
@@ -33,9 +59,17 @@ class Monitoring:
         self._configs: dict[str, dict[str, Any]] = {
             "rules.yml": rules(),
             "prometheus.yml": prometheus_config(exporter_port, [self._alertmanager_port]),
-            "alertmanager.yml": alertmanager_config(webhook_url, token_file),
+            "alertmanager.yml": alertmanager_config(receivers),
         }
         self._started: list[programs.Program] = []
+
+    @property
+    def description(self) -> str:
+        return (
+            "Alerts come from a real Prometheus and Alertmanager, which sends each to both services:\n"
+            f"   {self.prometheus_url}/\n"
+            f"   {self.alertmanager_url}/"
+        )
 
     @property
     def prometheus_url(self) -> str:
@@ -70,12 +104,21 @@ class Monitoring:
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(TemporaryError):
-                if self._client.query('up{job="node-conditions"} == 1'):
+                if self._client.query(f'up{{job="{NODE_CONDITIONS}"}} == 1'):
                     return
             time.sleep(0.1)
         raise programs.ProgramError(
             f"Prometheus did not scrape the exporter in {_READY_SECONDS} s:\n{prometheus.tail()}"
         )
+
+    def changes(self, node: str) -> int:
+        """How often the metric has changed within the last hour."""
+        return int(sum(each.value for each in self.query(f"changes({_series(node)}[1h])")))
+
+    def alerted(self) -> set[str]:
+        """The nodes for which the alert has fired within the last hour."""
+        fired = f'last_over_time(ALERTS{{alertname="{ALERT}",alertstate="firing"}}[1h])'
+        return {each.labels.get("node", "") for each in self.query(fired)}
 
     def query(self, promql: str) -> tuple[Sample, ...]:
         """The instant vector that Prometheus gives now.
@@ -120,7 +163,7 @@ def prometheus_config(exporter_port: int, alertmanager_ports: Sequence[int]) -> 
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": alertmanagers}]}]},
         "scrape_configs": [
             {
-                "job_name": "node-conditions",
+                "job_name": NODE_CONDITIONS,
                 "honor_labels": True,
                 "static_configs": [{"targets": [f"127.0.0.1:{exporter_port}"]}],
             }
@@ -128,13 +171,15 @@ def prometheus_config(exporter_port: int, alertmanager_ports: Sequence[int]) -> 
     }
 
 
-def alertmanager_config(webhook_url: str, token_file: Path) -> dict[str, Any]:
-    """Everything goes to alerts2gh, one group for each alert and node."""
-    webhook = {
-        "url": webhook_url,
+def alertmanager_config(receivers: Receivers) -> dict[str, Any]:
+    """Everything goes to alerts2gh and to the remediator, one group for each alert and node."""
+    authorization = {"authorization": {"credentials_file": str(receivers.token_file)}}
+    issues = {
+        "url": receivers.issues_webhook,
         "send_resolved": True,
-        "http_config": {"authorization": {"credentials_file": str(token_file)}},
+        "http_config": authorization,
     }
+    repairs = {"url": receivers.repairs_webhook, "send_resolved": False}
     return {
         "route": {
             "receiver": "alerts2gh",
@@ -142,6 +187,22 @@ def alertmanager_config(webhook_url: str, token_file: Path) -> dict[str, Any]:
             "group_wait": "1s",
             "group_interval": "1s",
             "repeat_interval": "1h",
+            "routes": [
+                {
+                    "receiver": "remediator",
+                    "matchers": [f'alertname="{ALERT}"'],
+                    "continue": True,
+                    "group_wait": "0s",
+                },
+                {"receiver": "alerts2gh", "matchers": ['alertname=~".+"']},
+            ],
         },
-        "receivers": [{"name": "alerts2gh", "webhook_configs": [webhook]}],
+        "receivers": [
+            {"name": "alerts2gh", "webhook_configs": [issues]},
+            {"name": "remediator", "webhook_configs": [repairs]},
+        ],
     }
+
+
+def _series(node: str) -> str:
+    return f'nodemend_node_condition{{node="{node}",condition="{ALERT}",status="true"}}'

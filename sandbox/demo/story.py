@@ -1,4 +1,4 @@
-"""The steps of the demo and how each shows in GitHub; pure but for asking."""
+"""The issue that the demo's story is about, as the embedded GitHub keeps it, and what must be true of it at the end."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ from sandbox.github_server.request_log import LogEntry
 REPOSITORY = "acme/cluster"
 ASSIGNEE = "alice"
 _OPENED, _CLOSED = "open", "closed"
+_TOLD = ("Isolated", "Draining", "Executing", "Verifying", "Succeeded")
+"""Steps that a person wants to read of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,13 @@ def issues(github: SandboxGitHub) -> tuple[Issue, ...]:
     return tuple(sorted(found, key=lambda i: i.number))
 
 
+def address(github: SandboxGitHub, issue: Issue) -> str:
+    """The issue's page."""
+    return f"{github.url}/{REPOSITORY}/issues/{issue.number}"
+
+
 def is_filed(github: SandboxGitHub) -> bool:
-    found = issues(github)
-    return bool(found) and found[-1].state == _OPENED
+    return bool(issues(github))
 
 
 def is_settled(github: SandboxGitHub) -> bool:
@@ -43,6 +49,34 @@ def is_closed(github: SandboxGitHub) -> bool:
     return bool(found) and found[-1].state == _CLOSED
 
 
+def steps_told(github: SandboxGitHub) -> list[str]:
+    """The lines of the first issue's comments that tell a step of an operation, oldest first."""
+    found = issues(github)
+    if not found:
+        return []
+    key = f"{found[0].repository}/{found[0].number}"
+    comments = sorted(github.state.comments.in_group(key), key=lambda each: each.id)
+    steps: list[str] = []
+    for comment in comments:
+        for line in comment.body.splitlines():
+            if line.startswith("- "):
+                steps.append(line.removeprefix("- "))
+            elif line.startswith("  ") and steps:
+                steps[-1] += f" {line.strip()}"
+    return steps
+
+
+def tells(github: SandboxGitHub, phase: str) -> bool:
+    """Whether the issue tells that an operation came to this phase."""
+    return any(f"**{phase}**" in step for step in steps_told(github))
+
+
+def says_resolved(github: SandboxGitHub) -> bool:
+    """Whether the first issue says that its alert is over."""
+    found = issues(github)
+    return bool(found) and "**The alert is resolved**" in (found[0].body or "")
+
+
 def check_end(github: SandboxGitHub) -> tuple[Check, ...]:
     """Compare the end with what the story promises, from GitHub's own state and request log."""
     found = issues(github)
@@ -50,6 +84,7 @@ def check_end(github: SandboxGitHub) -> tuple[Check, ...]:
     creates = [e for e in effects if _is_create(e)]
     issue = found[0] if found else None
     logins = ", ".join(issue.assignees) if issue else ""
+    told = [phase for phase in _TOLD if tells(github, phase)]
     return (
         Check(
             "GitHub has created exactly one issue",
@@ -61,11 +96,16 @@ def check_end(github: SandboxGitHub) -> tuple[Check, ...]:
             issue is not None and tuple(issue.assignees) == (ASSIGNEE,),
             logins or "nobody",
         ),
-        _changed(effects, _CLOSED, "it closed once, when the alert resolved"),
-        _changed(effects, _OPENED, "it reopened once, when the alert fired again"),
         Check(
-            "it is open at the end, as the alert still fires",
-            issue is not None and issue.state == _OPENED,
+            "its comments tell of isolation, drain, repair, proof and success",
+            told == list(_TOLD),
+            ", ".join(told) or "nothing",
+        ),
+        _changed(effects, _CLOSED, "it was closed once", 1),
+        _changed(effects, _OPENED, "it was never reopened", 0),
+        Check(
+            "it is closed at the end, as the alert is over and the node is back",
+            issue is not None and issue.state == _CLOSED,
             issue.state if issue else "no issue",
         ),
     )
@@ -75,6 +115,6 @@ def _is_create(entry: LogEntry) -> bool:
     return entry.method == "POST" and entry.path.endswith("/issues")
 
 
-def _changed(effects: Iterable[LogEntry], state: str, rule: str) -> Check:
+def _changed(effects: Iterable[LogEntry], state: str, rule: str, wanted: int) -> Check:
     times = sum(e.method == "PATCH" and e.fields.get("state") == state for e in effects)
-    return Check(rule, times == 1, f"{times} times")
+    return Check(rule, times == wanted, f"{times} times")

@@ -12,6 +12,9 @@ from sandbox.kubernetes_server.audit import AuditEntry, AuditLog
 from sandbox.kubernetes_server.storage import Store
 from sandbox.kubernetes_server.wire import Connection, CutError
 
+_LOOK_SECONDS = 0.02
+"""How soon it is noticed that the client of a request that is held up has ended."""
+
 
 class FaultKind(StrEnum):
     """What a matching request suffers."""
@@ -20,19 +23,26 @@ class FaultKind(StrEnum):
     RESET_BEFORE = "reset_before"
     RESET_AFTER = "reset_after"
     LATENCY = "latency"
+    HOLD_BEFORE = "hold_before"
+    HOLD_AFTER = "hold_after"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What happens to the next `count` requests that match; an empty condition matches all.
 
+    The first `skip` that match are spared.
+
     `status`: the answer has this code (and Retry-After, in seconds, if given) and nothing is done.
     `reset_before`, `reset_after`: the connection is cut before or after the request took effect.
     `latency`: it waits so many seconds, then goes on. `name` and `user` are regular expressions.
+    `hold_before`, `hold_after`: it waits before or after it took effect until `let_go`, then goes on; when its
+    client ends first, it ends there, so that one held before has no effect, and one held after no answer.
     """
 
     kind: FaultKind
     count: int = 1
+    skip: int = 0
     code: int = 503
     reason: str = ""
     message: str = "a fault of the sandbox"
@@ -63,6 +73,16 @@ class Asked:
 class _Armed:
     fault: Fault
     left: int
+    spared: int = 0
+
+
+@dataclass(slots=True)
+class _Holds:
+    """Requests that faults hold up now, and a number that `let_go` raises."""
+
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    now: list[Asked] = field(default_factory=list)
+    freed: int = 0
 
 
 @dataclass(slots=True)
@@ -85,6 +105,7 @@ class Control:
         self._epoch = 0
         self._waiting = 0
         self._watches = _Watches()
+        self._holds = _Holds()
         self._logs: dict[tuple[str, str, str], str] = {}
 
     # Faults.
@@ -118,11 +139,51 @@ class Control:
         with self._guard:
             for armed in self._faults:
                 if _matches(armed.fault, asked):
+                    if armed.spared < armed.fault.skip:
+                        armed.spared += 1
+                        continue
                     armed.left -= 1
                     if armed.left <= 0:
                         self._faults.remove(armed)
                     return armed.fault
         return None
+
+    # Holding up one request.
+
+    def hold(self, *, after: bool = False, **conditions: object) -> None:
+        """Hold up the next matching request before or after it took effect, until `let_go` or its client's end."""
+        kind = FaultKind.HOLD_AFTER if after else FaultKind.HOLD_BEFORE
+        self._arm(kind, 1, conditions)
+
+    @property
+    def held(self) -> tuple[Asked, ...]:
+        """The requests that are held up now."""
+        with self._holds.changed:
+            return tuple(self._holds.now)
+
+    def let_go(self) -> None:
+        """Let all that are held up go on."""
+        with self._holds.changed:
+            self._holds.freed += 1
+            self._holds.changed.notify_all()
+
+    def wait_while_held(self, asked: Asked, connection: Connection) -> None:
+        """Return once let go.
+
+        Raises:
+            CutError: The client has ended, or the server was stopped.
+        """
+        holds, epoch = self._holds, self._epoch
+        with holds.changed:
+            freed = holds.freed
+            holds.now.append(asked)
+            try:
+                while freed == holds.freed:
+                    if connection.gone() or epoch != self._epoch:
+                        raise CutError
+                    holds.changed.wait(_LOOK_SECONDS)
+            finally:
+                holds.now.remove(asked)
 
     # Standing still.
 

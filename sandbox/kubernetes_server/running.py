@@ -16,7 +16,7 @@ from sandbox.kubernetes_server.control import Control
 from sandbox.kubernetes_server.controllers import Controllers
 from sandbox.kubernetes_server.objects import Objects
 from sandbox.kubernetes_server.service import Service
-from sandbox.kubernetes_server.storage import Body, Store
+from sandbox.kubernetes_server.storage import Body, Event, Store
 from sandbox.kubernetes_server.wire import WireServer
 
 Clock = Callable[[], datetime]
@@ -114,6 +114,13 @@ class SandboxKubernetes:
     ) -> list[AuditEntry]:
         return self.control.log(after, keep)
 
+    def listen(self, listener: Callable[[str, Event], None]) -> None:
+        """Tell `listener` of each change from now on, by the kind's name as in `nodes` or `jobs.batch`.
+
+        It is called in the order of the versions, while the store is locked: it must only take note.
+        """
+        self._cluster.store.listen(listener)
+
     # The hands of the tests: no request, no admission webhook of theirs in between.
 
     def put(self, body: Mapping[str, Any]) -> Body:
@@ -135,6 +142,15 @@ class SandboxKubernetes:
     def object(self, plural: str, name: str, namespace: str = "") -> Body | None:
         record = self._cluster.store.collection(plural).get((namespace, name))
         return record.copy() if record else None
+
+    def versions(self, plural: str, name: str, namespace: str = "") -> list[Body]:
+        """Copies of all that an object has been, oldest first, as a watch from the start would tell.
+
+        Raises:
+            ForgottenError: `history` was too short for it.
+        """
+        events = self._cluster.store.collection(plural).events_after(0)
+        return [each.record.copy() for each in events if each.record.key == (namespace, name)]
 
     def add_nodes(self, count: int, template: Mapping[str, Any] | None = None) -> list[str]:
         """Make nodes `node-00000` and so on, going on after those that there are; their names.

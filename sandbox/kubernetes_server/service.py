@@ -32,6 +32,7 @@ from sandbox.kubernetes_server.verbs import Verbs
 from sandbox.kubernetes_server.wire import CutError, Request, Response
 
 _READING = frozenset({"get", "list", "watch"})
+_AFTER_THE_EFFECT = frozenset({FaultKind.RESET_AFTER, FaultKind.HOLD_AFTER})
 _CREATED = 201
 
 
@@ -81,7 +82,7 @@ class Service:
         try:
             response = self._answered(turn)
         except CutError:
-            self._log(turn, took_effect=turn.fault == FaultKind.RESET_AFTER)
+            self._log(turn, took_effect=turn.fault in _AFTER_THE_EFFECT)
             request.connection.cut(reset=True)
             raise
         turn.code = response.status
@@ -99,26 +100,22 @@ class Service:
             raise
         except NodemendError as error:
             return refused(internal_error(str(error)), turn.warnings)
-        if fault is not None and fault.kind == FaultKind.RESET_AFTER:
-            turn.fault = fault.kind
-            raise CutError
+        if fault is not None:
+            self._afterwards(fault, turn)
         return response
+
+    def _afterwards(self, fault: Fault, turn: _Turn) -> None:
+        """What a fault does between the effect and the answer."""
+        if fault.kind == FaultKind.RESET_AFTER:
+            raise CutError
+        if fault.kind == FaultKind.HOLD_AFTER:
+            self._control.wait_while_held(_asked(turn), turn.request.connection)
 
     def _fault(self, turn: _Turn) -> Fault | None:
         """The fault that comes after the answer is made; one that comes before is done here."""
         self._control.delay(self._control.latency)
-        target = turn.target or Target("", "", "")
-        fault = self._control.take_fault(
-            Asked(
-                turn.verb,
-                target.group,
-                target.resource,
-                target.subresource,
-                target.namespace,
-                target.name,
-                turn.user.name,
-            )
-        )
+        asked = _asked(turn)
+        fault = self._control.take_fault(asked)
         if fault is None:
             return None
         turn.fault = fault.kind
@@ -128,6 +125,8 @@ class Service:
             raise _refusal_of(fault)
         if fault.kind == FaultKind.LATENCY:
             self._control.delay(fault.seconds)
+        if fault.kind == FaultKind.HOLD_BEFORE:
+            self._control.wait_while_held(asked, turn.request.connection)
         return fault
 
     def _routed(self, turn: _Turn) -> Response:
@@ -227,6 +226,19 @@ class Service:
             took_effect=took_effect and not turn.dry_run,
             fault=str(turn.fault),
         )
+
+
+def _asked(turn: _Turn) -> Asked:
+    target = turn.target or Target("", "", "")
+    return Asked(
+        turn.verb,
+        target.group,
+        target.resource,
+        target.subresource,
+        target.namespace,
+        target.name,
+        turn.user.name,
+    )
 
 
 def refused(refusal: Refusal, warnings: list[str]) -> Response:

@@ -35,7 +35,7 @@ def submitted(real: RealServer, pod: dict[str, Any]) -> tuple[int, dict[str, Any
     return real.call("POST", DRY_RUN, {"metadata": kept, "spec": spec})
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(pods)
 def test_a_changed_pod_is_taken_and_its_defaults_are_no_change(
     real: RealServer, pod: dict[str, Any]

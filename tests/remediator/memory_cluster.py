@@ -71,6 +71,10 @@ class MemoryCluster:
     def refresh_name(self, name: str) -> None:
         self.log.append(f"refresh {name}")
 
+    def read_all(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
     def nodes(self) -> dict[str, NodeView]:
         return {self.node.name: self.node}
 

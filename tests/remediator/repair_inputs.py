@@ -27,7 +27,14 @@ def at(seconds: float = 0) -> datetime:
 
 
 def an_operation(*causes: Cause, **status: Any) -> NodeOperation:
-    status = {"phase": Phase.DRAINING, "since": START, "rung": 0, "attempt": 1, **status}
+    status = {
+        "phase": Phase.DRAINING,
+        "since": START,
+        "rung": 0,
+        "attempt": 1,
+        "boot_id": "boot-2",
+        **status,
+    }
     return NodeOperation(
         name="no-0123456789abcdef0123",
         uid=UID,

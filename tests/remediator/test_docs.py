@@ -125,7 +125,7 @@ def registry(tmp_path: Path) -> CollectorRegistry:
     return found
 
 
-def exposed(registry: CollectorRegistry) -> dict[str, frozenset[str]]:
+def exposed(registry: CollectorRegistry, prefix: str = PREFIX) -> dict[str, frozenset[str]]:
     """Our metrics by the name that a query uses, with their labels; a histogram by its own name."""
     found = {}
     for collector in registry._collector_to_names:
@@ -134,7 +134,7 @@ def exposed(registry: CollectorRegistry) -> dict[str, frozenset[str]]:
             end = {"counter": "_total", "info": "_info"}.get(family.type, "")
             labels = collector._labelnames if is_plain else getattr(family, "_labelnames", ())
             found[family.name + end] = frozenset(labels)
-    return {name: labels for name, labels in found.items() if name.startswith(PREFIX)}
+    return {name: labels for name, labels in found.items() if name.startswith(prefix)}
 
 
 def _families(collector: Any) -> Any:

@@ -87,8 +87,8 @@ class Bench:
     def isolate(self, name: str = "no-1") -> None:
         self.cluster.apply(self.operation, Isolate(self.node, self.uid, name))
 
-    def release(self) -> None:
-        effect = Release(self.node, self.uid, self.operation.name, self.operation.uid)
+    def release(self, boot_id: str = "") -> None:
+        effect = Release(self.node, self.uid, self.operation.name, self.operation.uid, boot_id)
         self.cluster.apply(self.operation, effect)
 
     def taints(self) -> list[tuple[str, str]]:
@@ -293,6 +293,17 @@ def test_no_job_is_made_once_the_node_has_rebooted(bench: Bench) -> None:
         bench.cluster.apply(operation, job("op-1"))
 
     assert not bench.client.list(JOBS, "default").items
+
+
+def test_nothing_is_released_in_another_boot_than_the_one_that_was_proven(bench: Bench) -> None:
+    bench.isolate()
+
+    with pytest.raises(Conflict, match="rebooted since it was proven"):
+        bench.release("an-earlier-boot")
+    assert ("nodemend.dev/operation", "no-1") in bench.taints()
+
+    bench.release(bench.raw()["status"]["nodeInfo"]["bootID"])
+    assert not bench.taints()
 
 
 def test_a_probe_is_asked_for_by_our_uid_and_unasked_at_the_release(bench: Bench) -> None:

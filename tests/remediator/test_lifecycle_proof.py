@@ -39,7 +39,7 @@ def test_what_is_proven_is_released_and_only_by_an_announced_release() -> None:
     assert (proven.phase, proven.reason) == (Phase.RELEASING, Reason.PROVEN)
     step = decide(releasing, seen(cured()))
     assert isinstance(step, Act)
-    assert step.effects == (Release("n1", "uid-n1", "no-1", "uid-no-1"),)
+    assert step.effects == (Release("n1", "uid-n1", "no-1", "uid-no-1", "boot-1"),)
     done = status(decide(releasing, seen(cured(operation_taint=None))))
     assert (done.phase, done.outcome, done.isolated) == (
         Phase.SUCCEEDED,

@@ -48,7 +48,7 @@ ALL = policy(conditions=["GPURuntimeError"], queries=[{"name": "dcgm", "expr": "
 
 def operation(clear: float | None = 300, **status: Any) -> NodeOperation:
     since = None if clear is None else at(clear)
-    status = {"fixed_at": at(0), "clear_since": since, **status}
+    status = {"fixed_at": at(0), "clear_since": since, "boot_id": "boot-2", **status}
     return an_operation(an_alert(), a_condition(), **status)
 
 

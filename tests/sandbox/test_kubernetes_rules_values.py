@@ -1,6 +1,7 @@
 """Selectors, quantities and schemas in the embedded Kubernetes; texts of refusals are held to the real server elsewhere."""
 
 from contextlib import suppress
+from copy import deepcopy
 from fractions import Fraction
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.kubernetes_rules import resources, schemas
+from sandbox.kubernetes_rules.cel_rules import without_cel_rules
 from sandbox.kubernetes_rules.quantities import (
     NotAQuantity,
     canonical,
@@ -149,6 +151,25 @@ def test_what_is_not_carried_out_is_refused_at_creation(schema: dict[str, Any], 
 
     assert cause.field == f"spec.validation.openAPIV3Schema.properties[spec].{field}"
     assert "does not carry out" in cause.message
+
+
+def test_a_definition_without_its_cel_rules_is_taken_and_else_the_same() -> None:
+    rules = [{"rule": "self == oldSelf"}]
+    plain: dict[str, Any] = {
+        "x-kubernetes-validations": {"type": "string"},  # a property may have this name
+        "list": {"type": "array", "items": {"type": "object", "properties": {}}},
+        "map": {"type": "object", "additionalProperties": {"type": "string"}},
+        "open": {"type": "object", "additionalProperties": True},
+    }
+    ruled = deepcopy(plain)
+    ruled["x-kubernetes-validations"]["x-kubernetes-validations"] = rules
+    ruled["list"]["items"]["x-kubernetes-validations"] = rules
+    ruled["map"]["additionalProperties"]["x-kubernetes-validations"] = rules
+
+    stripped = without_cel_rules(a_definition(properties=ruled))
+
+    assert stripped == a_definition(properties=plain)
+    assert not schemas.definition_causes(stripped)
 
 
 @pytest.mark.parametrize(

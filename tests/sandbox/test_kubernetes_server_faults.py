@@ -1,7 +1,12 @@
 """The faults, pauses and restarts of the sandbox Kubernetes, and the audit log that tells of them."""
 
+import json
+import socket
 import threading
 import time
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -165,3 +170,75 @@ def test_the_control_is_served_over_http_too(bare: SandboxKubernetes) -> None:
     assert (wrong.status_code, "kind" in wrong.json()["error"]) == (400, True)
     assert ask(bare, "POST", "/_sandbox/nothing").status_code == 404
     assert '"verb":"list"' in ask(bare, "GET", "/_sandbox/log").text
+
+
+class _Poster(threading.Thread):
+    """Makes a config map over a connection that can be ended while the answer is awaited."""
+
+    def __init__(self, server: SandboxKubernetes, name: str) -> None:
+        super().__init__(daemon=True)
+        address = urlsplit(server.url)
+        self._connection = HTTPConnection(address.netloc, timeout=20)
+        self._body = json.dumps(a_map(name))
+        self._connection.connect()
+        self.status = 0
+        self.start()
+
+    def run(self) -> None:
+        with suppress(OSError, HTTPException):
+            self._connection.request("POST", MAPS, self._body)
+            answer = self._connection.getresponse()
+            answer.read()
+            self.status = answer.status
+
+    def end(self) -> None:
+        """As a process does that is killed."""
+        self._connection.sock.shutdown(socket.SHUT_RDWR)
+        self.join()
+        self._connection.close()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_request_is_held_up_around_its_effect_until_it_is_let_go(
+    bare: SandboxKubernetes, after: bool
+) -> None:
+    bare.control.hold(after=after, skip=1, verbs=["create"])
+    made(bare, MAPS, a_map("spared"))
+    poster = _Poster(bare, "a")
+    [held] = until(lambda: bare.control.held)
+
+    assert (held.verb, held.resource) == ("create", "configmaps")
+    assert map_names(bare) == (["a", "spared"] if after else ["spared"])
+    made(bare, MAPS, a_map("b"))
+    bare.control.let_go()
+    poster.join()
+    poster.end()
+
+    assert poster.status == 201
+    assert map_names(bare) == ["a", "b", "spared"]
+    assert not bare.control.held
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_held_request_whose_client_ends_is_over(bare: SandboxKubernetes, after: bool) -> None:
+    bare.control.hold(after=after, verbs=["create"])
+    poster = _Poster(bare, "a")
+    until(lambda: bare.control.held)
+
+    poster.end()
+
+    until(lambda: not bare.control.held)
+    [entry] = until(lambda: bare.log(keep=lambda each: each.verb == "create"))
+    assert (entry.code, entry.took_effect) == (0, after)
+    assert map_names(bare) == (["a"] if after else [])
+
+
+def test_changes_are_told_in_the_order_of_their_versions(bare: SandboxKubernetes) -> None:
+    told: list[tuple[str, str, int]] = []
+    bare.listen(lambda name, event: told.append((name, event.kind, event.version)))
+
+    made(bare, MAPS, a_map("a"))
+    ask(bare, "DELETE", f"{MAPS}/a")
+
+    assert [each[:2] for each in told] == [("configmaps", "ADDED"), ("configmaps", "DELETED")]
+    assert told == sorted(told, key=lambda each: each[2])

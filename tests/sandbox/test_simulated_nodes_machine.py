@@ -25,6 +25,7 @@ from sandbox.simulated_nodes import (
 )
 from sandbox.simulated_nodes.conditions import agent_conditions, gpu_verdict, probe_result
 from sandbox.simulated_nodes.faults import DEFAULT_REMEDIES
+from sandbox.simulated_nodes.host_commands import Answer, Host
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 SPEC = NodeSpec("n1", MODELS["NVIDIA-A100-SXM4-80GB"], 8)
@@ -147,6 +148,12 @@ def test_each_fault_shows_in_its_condition_alone(
     assert ConditionReason(reason) in known if known else reason == "Xid79"
 
 
+def test_what_only_a_probe_finds_shows_in_no_condition(tmp_path: Path) -> None:
+    told = agent_conditions(a_machine(tmp_path).gpus, [Fault(FaultKind.PROBE_FAILS)], NOW, {})
+
+    assert {each["status"] for each in told} == {"False"}
+
+
 def test_a_node_without_gpus_has_no_condition_about_them(tmp_path: Path) -> None:
     types = {each["type"] for each in agent_conditions((), [], NOW, {})}
 
@@ -158,6 +165,7 @@ def test_a_node_without_gpus_has_no_condition_about_them(tmp_path: Path) -> None
     [
         (FaultKind.GPU_RUNTIME_ERROR, "problem"),
         (FaultKind.GPU_LOST, "problem"),
+        (FaultKind.PROBE_FAILS, "problem"),
         (FaultKind.PCIE_WIDTH_REDUCED, "pass"),
         (FaultKind.PENDING_PAGE, "pass"),
     ],
@@ -236,3 +244,55 @@ def test_the_mounts_of_the_spec_are_nfs_mounts_of_the_root(tmp_path: Path) -> No
     [line] = [e for e in (root / "proc/1/mountinfo").read_text().splitlines() if " nfs4 " in e]
     assert line.split()[4] == "/mnt/data"
     assert (root / "mnt/data").is_dir()
+
+
+def nfs_mounts(machine: Machine) -> list[str]:
+    lines = (machine.root / "proc/1/mountinfo").read_text().splitlines()
+    return [line.split()[4] for line in lines if " nfs4 " in line]
+
+
+def test_whoever_asks_for_a_mount_that_hangs_waits_until_it_is_taken_off(tmp_path: Path) -> None:
+    machine = a_machine(tmp_path)
+    host = Host(machine, lambda _by, _now: None)
+    assert host.run(["stat", "-f", "--", "/mnt/data"]) == Answer(output='File: "/mnt/data"\n')
+
+    machine.inject(Fault(FaultKind.NFS_HUNG))
+    assert host.run(["stat", "-f", "--", "/mnt/data"]) is None
+    assert host.run(["stat", "-f", "--", "/mnt/data/below"]) is None
+    assert host.run(["umount", "/mnt/data"]) is None
+    assert host.run(["mount", "/mnt/data"]) == Answer(
+        32, "mount.nfs: /mnt/data is busy or already mounted\n"
+    )
+    assert nfs_mounts(machine) == ["/mnt/data"]
+
+    assert host.run(["umount", "-f", "-l", "/mnt/data"]) == Answer()
+    assert nfs_mounts(machine) == []
+    assert host.run(["stat", "-f", "--", "/mnt/data"]) == Answer(output='File: "/mnt/data"\n')
+    assert host.run(["umount", "/mnt/data"]) == Answer(32, "umount: /mnt/data: not mounted.\n")
+
+    assert host.run(["mount", "/mnt/data"]) == Answer()
+    assert (nfs_mounts(machine), machine.faults) == (["/mnt/data"], ())
+
+
+def test_a_mount_of_a_server_that_stays_broken_hangs_until_a_reboot_mounts_it(
+    tmp_path: Path,
+) -> None:
+    machine = a_machine(tmp_path)
+    host = Host(machine, lambda _by, _now: None)
+    machine.inject(Fault(FaultKind.NFS_HUNG, healed_by=frozenset()))
+    host.run(["umount", "-f", "-l", "/mnt/data"])
+
+    assert host.run(["mount", "/mnt/data"]) is None
+    assert nfs_mounts(machine) == []
+
+    reboot(machine)
+    assert nfs_mounts(machine) == ["/mnt/data"]
+    assert machine.hangs("/mnt/data")
+
+
+def test_what_is_not_there_has_no_file_system(tmp_path: Path) -> None:
+    host = Host(a_machine(tmp_path), lambda _by, _now: None)
+
+    answer = host.run(["stat", "-f", "--", "/no/such"])
+    assert answer is not None
+    assert answer.exit_code == 1
