@@ -31,6 +31,7 @@ from chassis.kube_client import (
 )
 from remediator.kube_cluster import NODE_OPERATIONS
 from sandbox import programs
+from sandbox.kubernetes_rules.cel_rules import without_cel_rules
 from sandbox.simulated_nodes import (
     MODELS,
     Behaviours,
@@ -82,8 +83,7 @@ def prepare(client: KubeClient, *, embedded: bool = False) -> None:
     """The definition, the namespace, and nothing else. The embedded API carries out no CEL rules."""
     definition = yaml.safe_load(CRD.read_text("utf-8"))
     if embedded:
-        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        del schema["properties"]["spec"]["x-kubernetes-validations"]
+        definition = without_cel_rules(definition)
     client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
     with suppress(AlreadyExists):
@@ -284,9 +284,14 @@ class World:
 
 @contextmanager
 def a_world(
-    kubeconfig: Path, folder: Path, names: Sequence[str], speed: float = 100
+    kubeconfig: Path,
+    folder: Path,
+    names: Sequence[str],
+    speed: float = 100,
+    *,
+    agent: bool = True,
 ) -> Iterator[World]:
-    """Simulated nodes with GPUs that run repairs for real, started and registered."""
+    """Simulated nodes with GPUs that run repairs for real, started and registered; with `agent`, also their agents."""
     client = client_of(kubeconfig)
     specs = [NodeSpec(name, MODELS["NVIDIA-A30"], 2) for name in names]
     nodes = SimulatedNodes(
@@ -298,7 +303,7 @@ def a_world(
         timing=Timing(heartbeat=1, reboot=30, agent_report=50),
         speed=speed,
         behaviours=Behaviours({"train": Runs()}, job=Executes()),
-        roles=Roles(agent=True),
+        roles=Roles(agent=agent),
     )
     with nodes:
         for name in names:

@@ -448,6 +448,26 @@ def test_a_request_is_answered_for_all_gpus_once_nobody_has_one(
         }
 
 
+def test_a_request_whose_answer_is_taken_away_is_answered_by_another_probe(
+    host: Host, node: OwnNode, kubeconfig: Path
+) -> None:
+    """So an operation asks again once a person has mended the node."""
+    node.create()
+    host.set_driver(wrong_word_at_0=1)
+    with an_agent(host, kubeconfig, probe={"period": "10m"}):
+        node.annotate(probe_request="op-1")
+        wait_until("the answer", lambda: answer(node) is not None)
+        first = answer(node)
+        assert first is not None
+        assert first.result is ProbeVerdict.PROBLEM
+
+        host.set_driver()
+        node.annotate(probe_result=None)
+
+        wait_until("another", lambda: (answer(node) or first).result is ProbeVerdict.PASSED)
+        assert (answer(node) or first).operation == "op-1"
+
+
 def test_a_gpu_that_is_missing_lets_no_request_pass(
     host: Host, node: OwnNode, kubeconfig: Path
 ) -> None:
