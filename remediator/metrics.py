@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from remediator.budgets import BudgetUse
+from remediator.gates import GATES
 from remediator.operation import CauseKind, NodeOperation, Phase
 
 PREFIX = "remediator"
@@ -221,7 +222,9 @@ def _gates(operations: Sequence[NodeOperation]) -> GaugeMetricFamily:
         "Operations that a gate holds back now.",
         labels=["gate"],
     )
-    tally = Tally(
+    # Each gate is told, held or not: a series that comes and goes looks as if it had always held.
+    tally = Tally(dict.fromkeys(GATES, 0))
+    tally.update(
         held.gate
         for each in operations
         if each.running or each.status.phase is Phase.ESCALATED

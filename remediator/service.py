@@ -100,6 +100,7 @@ class Service:
         self._outbox = Outbox(
             self._cluster.operations,
             lambda: self._config.alerts2gh,
+            site=lambda: self._config.external_url or "",
             told=lambda name: self._reconciler.operations_changed((name,)),
             clock=clock,
             metrics=TimelineMetrics(registry),

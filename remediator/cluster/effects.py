@@ -29,12 +29,16 @@ class Isolate:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Our taint (this operation's, nobody else's), our scale-down mark and probe request off."""
+    """Our taint (this operation's, nobody else's), our scale-down mark and probe request off.
+
+    What was proven is one boot of the node: with `boot_id` nothing is released in another one.
+    """
 
     node: str
     node_uid: str
     operation: str
     operation_uid: str
+    boot_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

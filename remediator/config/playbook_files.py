@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo
 
 from chassis.config import SecretFile, Settings, load_settings
-from chassis.config.fields import FOLDER, SECRETS
+from chassis.config.fields import FOLDER, MISTAKES, SECRETS
 from chassis.errors import ConfigError, PermanentError
 from remediator.config.common import entries
 from remediator.config.playbooks import Playbook
@@ -26,10 +26,11 @@ class PlaybookFile(Settings):
 def with_files(data: Any, info: ValidationInfo) -> Any:
     """The configuration's data with the playbooks of its files after its own.
 
-    What is no list of names is left as it is: its field says so.
+    What is no list of names is left as it is: its field says so. The mistakes of all files are told at once,
+    together with those of the rest.
 
     Raises:
-        ConfigError: A file cannot be used.
+        ConfigError: No playbook is left that could be looked at, or nobody collects mistakes.
     """
     if not isinstance(data, dict):
         return data
@@ -37,13 +38,18 @@ def with_files(data: Any, info: ValidationInfo) -> Any:
     if not isinstance(names, list) or not isinstance(own, list):
         return data
     context = info.context or {}
-    found = [
-        playbook
-        for name in names
-        if isinstance(name, str) and name
-        for playbook in _playbooks(Path(context.get(FOLDER, "")) / name, context)
-    ]
-    return {**data, "playbooks": [*own, *found]}
+    found: list[Any] = [*own]
+    mistakes: list[str] = []
+    for name in dict.fromkeys(each for each in names if isinstance(each, str) and each):
+        try:
+            found += _playbooks(Path(context.get(FOLDER, "")) / name, context)
+        except ConfigError as error:
+            mistakes += error.mistakes
+    if mistakes and (MISTAKES not in context or not found):
+        # What is said about a configuration without playbooks would be beside the point.
+        raise ConfigError(mistakes)
+    context.get(MISTAKES, []).extend(mistakes)
+    return {**data, "playbooks": found}
 
 
 def _playbooks(path: Path, context: dict[str, Any]) -> tuple[Playbook, ...]:

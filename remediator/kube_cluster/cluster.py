@@ -150,7 +150,7 @@ class KubeCluster:
         return None
 
     def read_all(self) -> None:
-        """List the operations live, for a command that has no watches."""
+        """List the operations live: for a new leader, and for a command that has no watches."""
         for raw in self._client.list(NODE_OPERATIONS).items:
             self.shelf.wrote(raw)
 

@@ -109,6 +109,7 @@ class Hands:
         except NotFound:
             return
         if part(node, "metadata").get("uid") == effect.node_uid:
+            _same_boot(node, effect.boot_id, "it was proven")
             self._patch_node(effect.node, released(node, effect.operation, effect.operation_uid))
 
     def _ask_probe(self, effect: AskProbe) -> None:
@@ -172,13 +173,7 @@ class Hands:
     def _create_job(self, operation: NodeOperation, effect: CreateJob) -> None:
         intent = operation.status.intent
         node = self._client.get(NODES, operation.spec.node)
-        boot = part(node, "status", "nodeInfo").get("bootID")
-        if intent is not None and intent.boot_id and boot != intent.boot_id:
-            raise Conflict(
-                f"node {operation.spec.node} has rebooted since the repair was announced",
-                status=409,
-                reason="OtherBoot",
-            )
+        _same_boot(node, "" if intent is None else intent.boot_id, "the repair was announced")
         # One of this name is this one, or the next look finds that it is not.
         with suppress(AlreadyExists):
             self._client.create(JOBS, effect.manifest, effect.namespace)
@@ -210,6 +205,13 @@ def _same(node: Mapping[str, Any], uid: str) -> None:
         raise Conflict(
             f"node {metadata.get('name')} is another one by now", status=409, reason="OtherNode"
         )
+
+
+def _same_boot(node: Mapping[str, Any], boot_id: str, when: str) -> None:
+    if boot_id and part(node, "status", "nodeInfo").get("bootID") != boot_id:
+        name = part(node, "metadata").get("name")
+        text = f"node {name} has rebooted since {when}"
+        raise Conflict(text, status=409, reason="OtherBoot")
 
 
 def _seconds(grace: timedelta | None) -> int | None:

@@ -33,11 +33,13 @@ class FleetNodes:
         *,
         clock: Callable[[], datetime],
         log: FilteringBoundLogger,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._cache = cache
         self._clock = clock
         self._log = log
+        self._monotonic = monotonic
         self._changes = 0
         self._kept: tuple[int, Nodes] | None = None
         self._listed: tuple[datetime, Nodes] | None = None
@@ -77,7 +79,7 @@ class FleetNodes:
         return heard or self._clock() - timedelta(days=1), self.watched()
 
     def _list(self, longest: timedelta) -> None:
-        now, started = self._clock(), time.monotonic()
+        now, started = self._clock(), self._monotonic()
         if self._listed is not None and self._good_until is not None and now < self._good_until:
             return
         try:
@@ -87,6 +89,6 @@ class FleetNodes:
         except NodemendError as error:
             self._log.warning("nodes_not_listed", error=str(error))
             return
-        took = timedelta(seconds=time.monotonic() - started)
+        took = timedelta(seconds=self._monotonic() - started)
         self._listed = (now, {node.name: node for node in nodes})
         self._good_until = now + min(longest, max(HEARD_LATELY, _SHARE * took))

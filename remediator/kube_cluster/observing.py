@@ -125,9 +125,7 @@ class Eyes:
     def _pods(
         self, operation: NodeOperation, playbook: Playbook | None, wanted: Wants
     ) -> tuple[PodView, ...] | None:
-        if operation.status.phase is Phase.DRAINING:
-            self._draining.watch(operation)
-        else:
+        if operation.status.phase is not Phase.DRAINING:
             self._draining.leave(operation)
         if not wanted.pods or playbook is None:
             return None
@@ -139,7 +137,9 @@ class Eyes:
             *(name for rung in playbook.ladder for name in rung.drain.gpu_resources),
         }
         found = self._client.list(PODS, field_selector=f"spec.nodeName={operation.spec.node}")
-        views = (pod_view(raw, resources) for raw in found.items)
+        views = [pod_view(raw, resources) for raw in found.items]
+        if operation.status.phase is Phase.DRAINING and any(map(_may_have_to_go, views)):
+            self._draining.watch(operation)  # its first list wakes, so nothing is missed
         return tuple(replace(view, answer=self._hands.answer(view.uid)) for view in views)
 
     def _job(self, operation: NodeOperation, name: str) -> JobView:
@@ -178,6 +178,10 @@ class Eyes:
             for name, answer in found.items()
             if answer is not None
         }
+
+
+def _may_have_to_go(pod: PodView) -> bool:
+    return not (pod.mirror or pod.daemon_set or pod.finished)
 
 
 def _belongs(pod: dict[str, Any], uid: Any) -> bool:

@@ -1,12 +1,13 @@
 """What holds in every phase: node gone or replaced, a person's word, our taint removed. Pure."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from chassis.contracts import PROBE_REQUEST_ANNOTATION
 from remediator.cluster import DeleteJob, ForgetWish, JobState, NodeView, Observation, Release
 from remediator.config import Config
-from remediator.lifecycle.step import LOOK_AGAIN, Act, Case, Step, Wait, clipped, record
+from remediator.lifecycle.step import LOOK_AGAIN, Act, Case, Record, Step, Wait, clipped, record
 from remediator.operation import (
     CANCELLED_BY,
     RELEASE_REQUESTED_BY,
@@ -20,6 +21,8 @@ from remediator.operation import (
 
 DELETION = "the deletion of the operation"
 """Stands for the person in `wish_by` when the object is being deleted."""
+REMOVAL = timedelta(minutes=10)
+"""How long a Job that must not begin any more may take to go before a person is told."""
 
 _WISHES = ((CANCELLED_BY, Wish.CANCEL), (RELEASE_REQUESTED_BY, Wish.RELEASE))
 _TAINT_EXPECTED = frozenset(
@@ -99,17 +102,10 @@ def _take_up(operation: NodeOperation, now: datetime, wanted: Wish, by: str) -> 
 
 
 def taint_removed(case: Case) -> Step | None:
-    """A person who takes our taint off ends the operation; a Job that has not begun must not."""
+    """A person who takes our taint off ends the operation."""
     status = case.status
     if not status.isolated or status.phase not in _TAINT_EXPECTED or case.tainted:
         return None
-    intent, job = status.intent, case.observation.job
-    if intent is not None and intent.action is IntentAction.RUN_JOB:
-        if job is None or job.state is JobState.UNKNOWN:
-            return Wait(case.now + LOOK_AGAIN, status.reason, "the Job has not been read")
-        if job.state is JobState.ACTIVE and not job.began:
-            effect = DeleteJob(job.name, case.config.jobs.namespace)
-            return Act((effect,), case.now + LOOK_AGAIN)
     text = "our taint was removed by somebody; the node is theirs now"
     return record(
         case.operation,
@@ -120,6 +116,37 @@ def taint_removed(case: Case) -> Step | None:
         isolated=False,
         clear_since=None,
     )
+
+
+def without_its_job(
+    operation: NodeOperation, observation: Observation, config: Config, now: datetime, end: Step
+) -> Step:
+    """An end that comes from outside, once a Job that was announced cannot begin behind it any more.
+
+    One that has begun is let be. One that cannot be read or deleted is named to a person.
+    """
+    status, job = operation.status, observation.job
+    intent = status.intent
+    if intent is None or intent.action is not IntentAction.RUN_JOB or not intent.job:
+        return end
+    if not isinstance(end, Record) or end.status.phase is status.phase:
+        return end
+    unread = job is None or job.state is JobState.UNKNOWN or job.name != intent.job
+    waits = job is not None and job.state is JobState.ACTIVE and not job.began
+    if not unread and not waits:
+        return end
+    if now >= (status.deadline or status.since or intent.at) + REMOVAL:
+        return _with_warning(end, f"Job {intent.job} may begin yet; delete it")
+    if unread:
+        return Wait(now + LOOK_AGAIN, status.reason, "the Job has not been read")
+    return Act((DeleteJob(intent.job, config.jobs.namespace),), now + LOOK_AGAIN)
+
+
+def _with_warning(end: Record, warning: str) -> Record:
+    status = end.status
+    text = clipped(f"{warning}. {status.message}")
+    history = (*status.history[:-1], *(replace(last, text=text) for last in status.history[-1:]))
+    return Record(replace(status, message=text, history=history))
 
 
 def at_rest(

@@ -66,7 +66,8 @@ def next_step(  # noqa: PLR0913 - everything that a decision may look at
         or without_playbook(operation, observation, playbook, now)
     )
     if ended is not None or playbook is None or observation.node is None:
-        return ended or Wait(now + LOOK_AGAIN, status.reason, status.message)
+        ended = ended or Wait(now + LOOK_AGAIN, status.reason, status.message)
+        return common.without_its_job(operation, observation, config, now, ended)
     case = Case(
         operation,
         observation,
@@ -78,7 +79,9 @@ def next_step(  # noqa: PLR0913 - everything that a decision may look at
         now,
         allocation,
     )
-    return common.taint_removed(case) or _PHASES[status.phase](case)
+    if (ended := common.taint_removed(case)) is not None:
+        return common.without_its_job(operation, observation, config, now, ended)
+    return _PHASES[status.phase](case)
 
 
 def _by_decree(operation: NodeOperation, now: datetime) -> Step:

@@ -20,13 +20,14 @@ RELEASE = timedelta(minutes=10)
 
 
 def prove(case: Case, reason: Reason, text: str, **changes: Any) -> Step:
-    """To the proof: whatever is proven must be newer than now."""
+    """To the proof: whatever is proven must be newer than now, and of the boot that is seen now."""
     return go(
         case,
         Phase.VERIFYING,
         reason,
         text,
         fixed_at=case.now,
+        boot_id=case.node.boot_id,
         clear_since=None,
         deadline=case.now + case.playbook.proof.deadline,
         **changes,

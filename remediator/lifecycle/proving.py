@@ -3,17 +3,25 @@
 No pause and no breaker holds anything back here: what is proven returns.
 """
 
+from itertools import takewhile
+
 from remediator import proof
 from remediator.cluster import AskProbe, Failed, Judgement, NotYet, Proven, Release, fault_is_clear
 from remediator.lifecycle.ending import ends_as, failed, give_back, prove, release
 from remediator.lifecycle.step import Case, Step, Wait, act, escalate, go, stay
 from remediator.operation import AttemptOutcome, Intent, IntentAction, Phase, Reason, Wish
 
+MOST_BOOTS = 2
+"""So often a node may reboot by itself while it is being proven; once more, and the repair has not helped."""
+_PROOF = frozenset({Phase.VERIFYING, Phase.RELEASING})
+
 
 def verifying(case: Case) -> Step:
     """Release what is proven; what is not goes up the ladder, or back to where it came from."""
     if case.status.fixed_at is None:
         return escalate(case, Reason.INVALID_OPERATION, "status.fixedAt is missing while Verifying")
+    if (anew := _another_boot(case)) is not None:
+        return anew
     judgement = _judged(case)
     if isinstance(judgement, Proven):
         since = judgement.clear_since or case.status.clear_since or case.now
@@ -23,6 +31,36 @@ def verifying(case: Case) -> Step:
     if case.overdue:
         return _not_proven(case, Reason.NOT_PROVEN, f"not proven in time: {judgement.text}")
     return _not_yet(case, judgement)
+
+
+def _another_boot(case: Case) -> Step | None:
+    """What was seen of one boot says nothing of the next; a node that reboots again and again is not well.
+
+    The time by which all is to be proven stays. A boot id that is not shown is no other boot.
+    """
+    proven, seen = case.status.boot_id, case.node.boot_id
+    if not seen or seen == proven:
+        return None
+    if proven and _boots(case) >= MOST_BOOTS:
+        return _not_proven(case, Reason.NOT_PROVEN, "the node reboots again and again")
+    text = "the node has rebooted by itself" if proven else "the node shows its boot id now"
+    return go(
+        case,
+        Phase.VERIFYING,
+        Reason.REBOOTED if proven else Reason.WAITS_FOR_CHECKS,
+        f"{text}: its proof begins anew",
+        fixed_at=case.now,
+        boot_id=seen,
+        clear_since=None,
+        intent=None,
+        deadline=case.status.deadline,
+    )
+
+
+def _boots(case: Case) -> int:
+    """How often it has rebooted since its proof began, a lost proof included."""
+    since = takewhile(lambda entry: entry.phase in _PROOF, reversed(case.status.history))
+    return sum(entry.reason is Reason.REBOOTED for entry in since)
 
 
 def _not_yet(case: Case, judgement: NotYet) -> Step:
@@ -56,7 +94,8 @@ def releasing(case: Case) -> Step:
     if not case.tainted:
         phase, reason, text = ends_as(case)
         return go(case, phase, reason, text, isolated=False, wish=None)
-    if case.status.reason is not Reason.CANCELLED_BY_PERSON and not _still_proven(case):
+    as_it_was = case.status.reason is Reason.CANCELLED_BY_PERSON
+    if not as_it_was and not _still_proven(case):
         text = "the proof no longer holds"
         since = case.status.fixed_at
         deadline = (since or case.now) + case.playbook.proof.deadline
@@ -65,9 +104,9 @@ def releasing(case: Case) -> Step:
         )
     if case.overdue:
         return escalate(case, Reason.CANNOT_RELEASE, "the taint could not be taken off in time")
-    return act(
-        case, Release(case.node.name, case.node.uid, case.operation.name, case.operation.uid)
-    )
+    boot_id = "" if as_it_was else case.status.boot_id
+    operation, node = case.operation, case.node
+    return act(case, Release(node.name, node.uid, operation.name, operation.uid, boot_id))
 
 
 def _judged(case: Case) -> Judgement:

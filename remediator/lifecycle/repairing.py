@@ -5,7 +5,6 @@ repair that wakes in another boot refuses; so a step may be repeated, and the re
 """
 
 from dataclasses import replace
-from datetime import timedelta
 
 from chassis.alertmanager import all_match
 from chassis.errors import PermanentError
@@ -21,13 +20,11 @@ from remediator.cluster import (
 )
 from remediator.config import RestartPods
 from remediator.gates import before_harm
+from remediator.lifecycle.common import REMOVAL, without_its_job
 from remediator.lifecycle.ending import closed, failed, prove
 from remediator.lifecycle.step import Case, Step, act, escalate, go, stay
 from remediator.operation import AttemptOutcome, Intent, IntentAction, Phase, Reason
 from remediator.repair_jobs import Ending, ending_of
-
-REMOVAL = timedelta(minutes=10)
-"""How long a Job that is given up may take to go before a person is told."""
 
 
 def executing(case: Case) -> Step:
@@ -38,7 +35,9 @@ def executing(case: Case) -> Step:
     if intent.action is IntentAction.RESTART_PODS and case.rung.repair.restart_pods is not None:
         return _restart_pods(case, intent, case.rung.repair.restart_pods)
     if intent.action is not IntentAction.RUN_JOB or case.rung.repair.restart_pods is not None:
-        return escalate(case, Reason.PLAYBOOK_GONE, "the rung is another repair than was announced")
+        text = "the rung is another repair than was announced"
+        end = escalate(case, Reason.PLAYBOOK_GONE, text)
+        return without_its_job(case.operation, case.observation, case.config, case.now, end)
     return _run_job(case, intent)
 
 

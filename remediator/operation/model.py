@@ -129,7 +129,7 @@ class OperationStatus:
     wake_at: datetime | None = None
     node_uid: str = ""
     boot_id: str = ""
-    """The node's boot when the present attempt began; before that, when it was accepted."""
+    """The node's boot when the present attempt began, before that when it was accepted, after that the one that is proven."""
     rung: int = 0
     rung_name: str = ""
     attempt: int = 0

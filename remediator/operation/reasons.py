@@ -58,6 +58,7 @@ class Reason(StrEnum):
     NO_RETURN = "NoReturn"
 
     SOAKING = "Soaking"
+    REBOOTED = "Rebooted"
     WAITS_FOR_CHECKS = "WaitsForChecks"
     WAITS_FOR_PROBE = "WaitsForProbe"
     PROVEN = "Proven"

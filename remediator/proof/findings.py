@@ -62,7 +62,7 @@ class Times:
 def node_findings(
     operation: NodeOperation, observation: Observation, policy: ProofSettings, times: Times
 ) -> Iterator[Finding]:
-    """Whether the node is Ready, and the conditions of causes and playbook are gone."""
+    """Whether the node is Ready in the boot that is proven, and the conditions of causes and playbook are gone."""
     node = observation.node
     if node is None:
         yield Finding(Sign.UNSEEN, "there is no such node")
@@ -70,6 +70,7 @@ def node_findings(
     if why := times.unusable(observation.as_of, times.freshness.nodes):
         yield Finding(Sign.UNSEEN, f"node: {why}")
         return
+    yield from _boot(node, operation.status.boot_id)
     yield _ready(node)
     faults = _fault_statuses(operation)
     for name in condition_types(operation, policy):
@@ -109,6 +110,13 @@ def query_findings(
     """Whether the playbook's queries pass."""
     for query in policy.queries:
         yield _query(f"query {query.name}", observation.queries.get(query.name), times)
+
+
+def _boot(node: NodeView, proven: str) -> Iterator[Finding]:
+    if not node.boot_id:
+        yield Finding(Sign.UNSEEN, "the node shows no boot id")
+    elif node.boot_id != proven:
+        yield Finding(Sign.UNSEEN, "the node is in another boot than the one that is proven")
 
 
 def _ready(node: NodeView) -> Finding:

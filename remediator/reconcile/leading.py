@@ -7,6 +7,7 @@ wakes it.
 import threading
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
@@ -164,22 +165,22 @@ class Reconciler:
 
     def _take_over(self, term: Term, operating: Operating) -> None:
         """Everything is looked at once, and what a predecessor may be about to write is refused to it."""
+        self._insist(term, "*", self._cluster.read_all)
         for name in self._cluster.names():
-            while not term.is_set():
-                try:
-                    self._cluster.refresh_name(name) if self._may_be_late(name) else None
-                    operating.touch(name)
-                except NodemendError as error:
-                    self._log.warning("take_over_delayed", operation=name, error=str(error))
-                    term.wait(_FIRST_BACKOFF.total_seconds())
-                    continue
-                break
+            self._insist(term, name, partial(operating.touch, name))
         self._agenda.wake(self._cluster.names())
         self._agenda.wake(self._with_conditions())
 
-    def _may_be_late(self, name: str) -> bool:
-        stored = self._cluster.stored(name)
-        return stored is not None and stored.operation is not None and stored.operation.running
+    def _insist(self, term: Term, name: str, work: Callable[[], None]) -> None:
+        """Until it is done, or the term is over."""
+        while not term.is_set():
+            try:
+                work()
+            except NodemendError as error:
+                self._log.warning("take_over_delayed", operation=name, error=str(error))
+                term.wait(_FIRST_BACKOFF.total_seconds())
+            else:
+                return
 
     def _work(self, term: Term, operating: Operating) -> None:
         tidied = self._clock()

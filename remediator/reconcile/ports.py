@@ -55,6 +55,10 @@ class LeaderCluster(Cluster, Protocol):
         """Read an operation live, after a conflict."""
         ...
 
+    def read_all(self) -> None:
+        """Read all operations live, so that nothing is older than this moment."""
+        ...
+
     def nodes(self) -> Mapping[str, NodeView]:
         """The nodes as the watch knows them."""
         ...

@@ -5,11 +5,13 @@ Pure. Each coming to a phase is one entry for each alert; telling one again chan
 
 import re
 from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
 
 from chassis.contracts import TimelineEntry
 from remediator.operation import Cause, CauseKind, HistoryEntry, NodeOperation, Phase, what_next
 
 _MOST_TEXT = 4000
+_MOST_ADDRESS = 1000
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
@@ -20,9 +22,13 @@ def alerts_of(operation: NodeOperation) -> list[Cause]:
 
 
 def entries_of(
-    operation: NodeOperation, cause: Cause, after: int, cluster: str
+    operation: NodeOperation, cause: Cause, after: int, cluster: str, site: str = ""
 ) -> Iterator[TimelineEntry]:
-    """The entries for one alert from the history's number `after` on, oldest first."""
+    """The entries for one alert from the history's number `after` on, oldest first.
+
+    `site` is the http(s) address of this service, if people can reach it: where something begins, ends or waits for
+    a person, the text has the address of the operation's page.
+    """
     name = f"{cluster}/{operation.name}" if cluster else operation.name
     for entry, attempt in _comings(operation):
         if entry.number <= after:
@@ -34,7 +40,7 @@ def entries_of(
             phase=entry.phase,
             node=operation.spec.node,
             at=entry.at,
-            text=_text(operation, entry)[:_MOST_TEXT],
+            text=_text(operation, entry, site),
             attempt=attempt,
             outcome=operation.status.outcome if _is_last(operation, entry) else None,
         )
@@ -60,8 +66,16 @@ def _is_last(operation: NodeOperation, entry: HistoryEntry) -> bool:
     return entry.phase.is_final and entry.phase is operation.status.phase
 
 
-def _text(operation: NodeOperation, entry: HistoryEntry) -> str:
+def _text(operation: NodeOperation, entry: HistoryEntry, site: str) -> str:
     text = entry.text or entry.reason.value
-    if entry.phase is not Phase.ESCALATED:
-        return text
-    return f"{text}. Next: {what_next(operation, entry.reason)}."
+    if entry.phase is Phase.ESCALATED:
+        text = f"{text}. Next: {what_next(operation, entry.reason)}."
+    linked = entry.number == operation.status.history[0].number or entry.phase.is_final
+    page = _page_of(site, operation.name) if linked else ""
+    return text[: _MOST_TEXT - len(page)] + page
+
+
+def _page_of(site: str, operation: str) -> str:
+    """The address of an operation's page on a line of its own; none that is too long or holds a password."""
+    page = f"\n{site}/operations/{quote(operation, safe='')}" if site else ""
+    return page if len(page) <= _MOST_ADDRESS and "@" not in urlsplit(site).netloc else ""

@@ -31,6 +31,7 @@ class Outbox:
     Args:
         operations: All stored operations.
         peer: The alerts2gh of the present configuration, None for none.
+        site: The address of this service for people, empty for none.
         told: Gets the name of an operation of which more has been told.
         clock: The time.
         metrics: Counts.
@@ -43,6 +44,7 @@ class Outbox:
         operations: Callable[[], Sequence[NodeOperation]],
         peer: Callable[[], TimelinePeer | None],
         *,
+        site: Callable[[], str] = lambda: "",
         told: Callable[[str], None],
         clock: Callable[[], datetime],
         metrics: TimelineMetrics,
@@ -51,6 +53,7 @@ class Outbox:
     ) -> None:
         self._operations = operations
         self._peer = peer
+        self._site = site
         self._told = told
         self._clock = clock
         self._metrics = metrics
@@ -148,11 +151,16 @@ class Outbox:
     def _entries(
         self, operation: NodeOperation, causes: Sequence[Cause], known: int, peer: TimelinePeer
     ) -> list[TimelineEntry]:
+        site = self._site()
         return [
             entry
             for cause in causes
             for entry in entries_of(
-                operation, cause, self._after(operation, cause.fingerprint, known), peer.cluster
+                operation,
+                cause,
+                self._after(operation, cause.fingerprint, known),
+                peer.cluster,
+                site,
             )
         ]
 

@@ -1,6 +1,6 @@
 """What alerts2gh is told: every coming to a phase, once, as late as need be, and nobody waits for it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -50,10 +50,11 @@ class Peer:
     def close(self) -> None:
         """There is no connection."""
 
-    def outbox(self) -> Outbox:
+    def outbox(self, site: Callable[[], str] = lambda: "") -> Outbox:
         return Outbox(
             lambda: self.operations,
             lambda: PEER,
+            site=site,
             told=self.told.append,
             clock=lambda: NOW,
             metrics=TimelineMetrics(CollectorRegistry()),
@@ -94,6 +95,49 @@ def test_an_escalated_operation_says_what_a_person_should_do_next() -> None:
 
     assert "remediator release n1" in entry.text
     assert entry.operation == "lab/no-1"
+
+
+SITE = "https://remediator.example/gpu"
+PAGE = "\nhttps://remediator.example/gpu/operations/no-1"
+
+
+def test_where_it_begins_ends_or_waits_for_a_person_the_entry_links_the_operations_page() -> None:
+    told = operation(Phase.GATED, Phase.RESERVED, Phase.ESCALATED, Phase.VERIFYING, Phase.SUCCEEDED)
+
+    found = [each.text.endswith(PAGE) for each in entries_of(told, ALERT, 0, "", SITE)]
+
+    assert found == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("site", "linked"),
+    [
+        pytest.param(SITE, True, id="K1 an address that people reach is linked"),
+        pytest.param("", False, id="K2 without one there is no link"),
+        pytest.param("https://ada:secret@host", False, id="K3 a password is told to nobody"),
+        pytest.param("https://host/" + "x" * 2000, False, id="K4 nor an address without end"),
+    ],
+)
+def test_the_link_is_the_configured_address_and_fits(site: str, linked: bool) -> None:
+    stuck = operation(Phase.ESCALATED)
+    long = replace(stuck.status.history[0], text="x" * 5000)
+    stuck = replace(stuck, status=replace(stuck.status, history=(long,)))
+
+    (entry,) = entries_of(stuck, ALERT, 0, "", site)
+
+    assert entry.text.endswith(f"{site}/operations/no-1") is linked
+    assert ("operations/" in entry.text) is linked
+    assert len(entry.text) == 4000
+
+
+def test_the_address_is_the_one_of_the_present_configuration() -> None:
+    peer = Peer(operations=[operation(Phase.GATED)])
+    sites = ["https://old.example", "https://new.example"]
+    outbox = peer.outbox(site=lambda: sites[-1])
+
+    assert outbox.tell()
+
+    assert [each.text for each in peer.entries] == ["so\nhttps://new.example/operations/no-1"]
 
 
 def test_what_was_told_is_told_once_and_the_cursor_moves() -> None:
