@@ -12,9 +12,9 @@ from flask.testing import FlaskClient
 
 from alerts2gh.incident import DeliveryPart, Incident, Issue, fold, new_incident
 from alerts2gh.service import Service
-from alerts2gh.store import SQLStore, open_store
+from alerts2gh.store import SQLStore
 from chassis.telemetry import new_registry
-from tests.alerts2gh.store_builders import NOW, TTL, a_part, an_issue
+from tests.alerts2gh.store_builders import NOW, TTL, a_part, an_issue, open_migrated
 from tests.alerts2gh.world import configuration
 
 UNREACHED = "http://127.0.0.1:9"
@@ -63,7 +63,7 @@ def a_service(
     (folder / "password").write_text("pass")
     sections = {**changes, "auth": dict(auth)} if auth else changes
     config = configuration(folder, base_url, sections)
-    store = open_store(config.database, now=lambda: now)
+    store = open_migrated(config.database, now=lambda: now)
     service = Service(
         config,
         new_registry("alerts2gh", "1.2.3"),

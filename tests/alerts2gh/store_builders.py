@@ -1,10 +1,13 @@
 """Alerts, parts and incidents for the tests of the store, with defaults for all that does not matter."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from alerts2gh.config import IssuePolicy
+from alerts2gh.config import Database, IssuePolicy
 from alerts2gh.incident import (
     DeliveryPart,
     Disposition,
@@ -17,7 +20,7 @@ from alerts2gh.incident import (
     label_key,
     new_incident,
 )
-from alerts2gh.store import SQLStore
+from alerts2gh.store import SQLStore, open_store
 from chassis.alertmanager import Alert, AlertStatus, fingerprint
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -98,3 +101,18 @@ def saved_from(
     for _, each in parts:
         incident = fold(incident, each).incident
     return store.save(incident, folded=[seq for seq, _ in parts], wake_at=wake_at, owner=owner)
+
+
+def open_migrated(database: Database, *, now: Callable[[], datetime]) -> SQLStore:
+    """Open a store; a new file begins as a copy of one with all tables, which takes a third of the time."""
+    if database.sqlite_file and not database.sqlite_file.exists():
+        database.sqlite_file.write_bytes(_with_all_tables())
+    return open_store(database, now=now)
+
+
+@cache
+def _with_all_tables() -> bytes:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "empty.db"
+        open_store(Database(sqlite_file=file), now=lambda: NOW).close()
+        return file.read_bytes()

@@ -13,8 +13,8 @@ import pytest
 from alerts2gh import commands
 from alerts2gh.config import Database
 from alerts2gh.ports import BudgetState, Store
-from alerts2gh.store import open_store
 from chassis.errors import TemporaryError
+from tests.alerts2gh.store_builders import open_migrated
 
 NOW = datetime(2026, 11, 30, 9, 30, tzinfo=UTC)
 PAYLOADS = Path(__file__).parents[1] / "payloads"
@@ -196,7 +196,7 @@ def test_nothing_that_a_terminal_would_obey_comes_out_of_an_alert(
 @pytest.fixture
 def opener(tmp_path: Path) -> Callable[[], Store]:
     database = Database(sqlite_file=tmp_path / "alerts2gh.db")
-    return lambda: open_store(database, now=lambda: NOW)
+    return lambda: open_migrated(database, now=lambda: NOW)
 
 
 def fill(opener: Callable[[], Store]) -> list[int]:

@@ -24,15 +24,16 @@ from alerts2gh.github_tracker import GitHubTracker
 from alerts2gh.incident import DeliveryPart, Incident, IssueState
 from alerts2gh.metrics import WebhookMetrics, WorkerMetrics
 from alerts2gh.ports import StoreConflictError, TrackedIssue
-from alerts2gh.rendering import Renderer, builtin_templates
 from alerts2gh.routing import Router
-from alerts2gh.store import SQLStore, open_store
+from alerts2gh.store import SQLStore
 from alerts2gh.webhook import Intake
 from alerts2gh.worker import Assigner, Budgets, Clerk, Desk, Looker
 from chassis.telemetry import get_logger
 from sandbox.github_server import Fault, FaultKind, SandboxGitHub
 from tests.alerts2gh.builders import NOW, TARGET, a_disposition, a_part, an_alert
 from tests.alerts2gh.github_peers import TOKEN, tracking
+from tests.alerts2gh.store_builders import open_migrated
+from tests.alerts2gh.world import RENDERER
 
 HOUR = timedelta(hours=1)
 LOG = get_logger("test")
@@ -68,7 +69,7 @@ class Office:
                 store=self.store,
                 trackers={"main": self.tracker},
                 budgets=self._budgets,
-                renderer=Renderer(builtin_templates()),
+                renderer=RENDERER,
                 assigner=Assigner(LOG),
                 looker=self.looker,
                 recovery=Recovery(),
@@ -119,7 +120,7 @@ def github(clock: Clock) -> Iterator[SandboxGitHub]:
 
 @pytest.fixture
 def office(tmp_path: Path, github: SandboxGitHub, clock: Clock) -> Iterator[Office]:
-    store = open_store(Database(sqlite_file=tmp_path / "alerts2gh.db"), now=clock)
+    store = open_migrated(Database(sqlite_file=tmp_path / "alerts2gh.db"), now=clock)
     with tracking(tmp_path, github.url, now=clock) as (tracker, _):
         yield Office(store, tracker, clock)
     store.close()

@@ -1,5 +1,7 @@
 """An admin's templates: what they can do, what is refused, and that none holds up an issue."""
 
+from functools import cache
+
 import pytest
 from hypothesis import given, settings
 
@@ -13,6 +15,7 @@ BUILTIN = builtin_templates()
 BOTH = TemplateNames(title="t.j2", body="t.j2", comment="t.j2")
 
 
+@cache
 def renderer(source: str) -> Renderer:
     return Renderer(BUILTIN, {"t.j2": source})
 

@@ -142,7 +142,7 @@ def test_the_body_tells_what_is_known_beside_the_alerts() -> None:
     assert "Assigned: `octocat` (by `on_call`)" in body
     assert "- hubot cannot be assigned" in body
     assert "stays open until 2026-11-30 09:00:00 UTC at least" in body
-    assert "stays open until it has ended." in body
+    assert "**An operation on the node has given up and waits for a person.**" in body
     assert "What you write above or below stays." in body
 
 

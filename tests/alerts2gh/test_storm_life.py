@@ -208,7 +208,11 @@ def test_two_repositories_have_storms_of_their_own(make: Make) -> None:
     assert rows(rollup(world), "**firing**") == 30
 
 
-@pytest.mark.parametrize("point", range(1, 26))
+# All points of the first incident and of the rollup's creation, which comes last; between are others like the first.
+POINTS = (1, 2, *range(7, 15), *range(27, 45))
+
+
+@pytest.mark.parametrize("point", POINTS)
 def test_a_crash_anywhere_in_a_storm_loses_and_doubles_nothing(make: Make, point: int) -> None:
     world = make(storm={"enabled": True, "incidents": 2, "split_after": "30m"})
     send(world, range(4))

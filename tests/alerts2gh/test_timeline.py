@@ -214,6 +214,25 @@ def test_a_comment_tells_as_many_as_fit_and_mentions_nobody() -> None:
     assert text.endswith("3 earlier steps are not listed.")
 
 
+@pytest.mark.parametrize(
+    ("address", "linked"),
+    [
+        pytest.param("https://rem.example/operations/no-1", True, id="A1 a web page is linked"),
+        pytest.param("http://rem:8080/operations/no-1", True, id="A2 without TLS, too"),
+        pytest.param("javascript:alert(1)", False, id="A3 a script is text"),
+        pytest.param("ftp://rem.example/x", False, id="A4 and so is any other address"),
+        pytest.param("https://a:b@rem.example/x", False, id="A5 one with a password is code"),
+    ],
+)
+def test_of_the_addresses_in_an_entry_only_plain_web_pages_are_links(
+    address: str, linked: bool
+) -> None:
+    text, _ = story_comment([entry(text=f"inspect it.\n{address}")], 0, "token")
+
+    assert (f"](<{address}>)" in text) is linked
+    assert text.count("](<") == int(linked)
+
+
 # The whole way.
 
 
@@ -274,7 +293,11 @@ def test_the_issue_tells_the_story_and_closes_only_after_it_ended_well(world: Wo
 
 def test_an_escalated_operation_keeps_the_issue_open(world: World) -> None:
     fire_and_resolve(world)
+    tell(world, step(world, "Executing"))
+    assert "is under way" in (world.issue().body or "")
     tell(world, step(world, "Escalated", outcome="not_healed"))
+    assert "has given up and waits for a person" in (world.issue().body or "")
+    assert "is under way" not in (world.issue().body or "")
     world.advance(30 * DAY)
 
     assert world.states() == ["open"]

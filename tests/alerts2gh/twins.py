@@ -31,15 +31,14 @@ from alerts2gh.ports import (
     TrackedComment,
     TrackedIssue,
 )
-from alerts2gh.rendering import Renderer, builtin_templates
 from alerts2gh.worker import Assigner, Budgets, Clerk, Desk, Looker
 from chassis.alertmanager import Webhook, parse_webhook
 from tests.alerts2gh.crashing import CrashPoints
-from tests.alerts2gh.world import Clock, Pace
+from tests.alerts2gh.pace import Clock, Pace
+from tests.alerts2gh.world import RENDERER
 from tests.alerts2gh.world import webhook as webhook_of
 
 TARGET = Target("main", "acme", "alerts")
-RENDERER = Renderer(builtin_templates())
 LOGIN = "bot"
 POLICY = IssuePolicy()
 LIMITS = WriteLimits(
@@ -199,6 +198,7 @@ class TwinWorld(Pace):
 
     def restart(self) -> None:
         """Nothing but the store is kept."""
+        self.forget()
         log = structlog.wrap_logger(structlog.ReturnLogger())
         self.store = self.points.store(self.memory)
         self.clerk = Clerk(

@@ -5,8 +5,8 @@ be restarted, and crashed at any write to GitHub and any commit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,9 @@ from alerts2gh.github_tracker import GitHubTracker
 from alerts2gh.incident import Incident
 from alerts2gh.metrics import WebhookMetrics, WorkerMetrics
 from alerts2gh.parts import fallback_target, foreign_id
-from alerts2gh.ports import Store, StoreConflictError, Tracker
+from alerts2gh.ports import Tracker
 from alerts2gh.rendering import Renderer, builtin_templates
 from alerts2gh.routing import Router
-from alerts2gh.store import open_store
 from alerts2gh.webhook import Intake
 from alerts2gh.worker import Assigner, Budgets, Clerk, Desk, Looker
 from chassis.config import load_settings
@@ -32,22 +31,12 @@ from sandbox.github_server import Human, SandboxGitHub
 from sandbox.github_server.model import Comment, Issue
 from sandbox.github_server.request_log import LogEntry
 from tests.alerts2gh.crashing import CrashPoints
+from tests.alerts2gh.pace import NOON, Clock, Pace
+from tests.alerts2gh.store_builders import open_migrated
 
-NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 HOME, FALLBACK, OTHER = "acme/alerts", "acme/fallback", "acme/other"
-LEASE = timedelta(minutes=5)
-_HOP = timedelta(seconds=2)
-_MOST_TURNS = 400
-
-
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self, at: datetime = NOON) -> None:
-        self.at = at
-
-    def __call__(self) -> datetime:
-        return self.at
+RENDERER = Renderer(builtin_templates())
+"""One for all worlds: nothing in it changes, and compiling it takes longer than many a test."""
 
 
 def alert(
@@ -119,55 +108,6 @@ def configuration(folder: Path, base_url: str, changes: Mapping[str, Any]) -> Co
     return load_settings(path, Config)
 
 
-class Pace:
-    """Lets a clerk work and time pass; subclasses set these four."""
-
-    store: Store
-    clerk: Clerk
-    clock: Clock
-    owner: str
-
-    def settle(self) -> None:
-        """Work until nothing is due within a second or two (the spacing of writes)."""
-        for _ in range(_MOST_TURNS):
-            if self._work_on_due():
-                continue
-            wake = self.next_wake()
-            if wake is None or wake > self.clock.at + _HOP:
-                return
-            self.clock.at = max(wake, self.clock.at)
-        raise AssertionError("the worker does not come to rest")
-
-    def _work_on_due(self) -> bool:
-        worked = False
-        for key in self.store.lease_targets(self.owner, self.clock.at, LEASE):
-            ids = self.store.due(key, self.clock.at, 100)
-            for incident_id in sorted(ids, key=self.clerk.priority) if len(ids) > 1 else ids:
-                with suppress(
-                    StoreConflictError
-                ):  # as in the work loop: another lease, or saved meanwhile
-                    self.clerk.work(incident_id)
-                worked = True
-        return worked
-
-    def next_wake(self) -> datetime | None:
-        keys = self.store.lease_targets(self.owner, self.clock.at, LEASE)
-        return min(filter(None, (self.store.next_wake(key) for key in keys)), default=None)
-
-    def advance(self, span: timedelta) -> None:
-        """Let time pass, waking at each wake-up on the way."""
-        end = self.clock.at + span
-        for _ in range(_MOST_TURNS):
-            self.settle()
-            wake = self.next_wake()
-            if wake is None or wake > end:
-                self.clock.at = max(end, self.clock.at)
-                self.settle()
-                return
-            self.clock.at = max(wake, self.clock.at)
-        raise AssertionError("the worker does not come to rest")
-
-
 class World(Pace):
     """One alerts2gh and one GitHub. `restart` makes a new alerts2gh on the same database."""
 
@@ -187,8 +127,9 @@ class World(Pace):
     def restart(self) -> None:
         """Begin anew on the same database, as after a crash: nothing in memory is kept."""
         self.stop()
+        self.forget()
         config = configuration(self.folder, self.github.url, self._changes)
-        self._store = open_store(config.database, now=self.clock)
+        self._store = open_migrated(config.database, now=self.clock)
         self.store = self.points.store(self._store)
         self.owner = "the only one"  # leases are another test's business
         self.use(config)
@@ -216,7 +157,7 @@ class World(Pace):
             store=self.store,
             trackers=dict.fromkeys(config.credentials, wrapped),
             budgets=Budgets(self.store, config.limits),
-            renderer=Renderer(builtin_templates()),
+            renderer=RENDERER,
             assigner=Assigner(log),
             looker=Looker(
                 config.search_label,

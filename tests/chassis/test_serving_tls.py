@@ -251,6 +251,25 @@ BROKEN = pytest.mark.parametrize(
 )
 
 
+def test_it_is_told_when_the_served_certificate_ends(start: Start, authority: Authority) -> None:
+    registry = CollectorRegistry()
+    server = start(tls_settings(authority.issue("server", serial=1)), registry=registry)
+    name = "served_certificate_not_after_timestamp_seconds"
+    path = authority.folder / "server.crt"
+
+    def ends() -> float:
+        return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc.timestamp()
+
+    first = ends()
+    assert registry.get_sample_value(name) == first
+    until(lambda: authority.issue("server", serial=2).exists() and ends() != first)
+    assert registry.get_sample_value(name) == first
+
+    assert server.reload_certificates()
+
+    assert registry.get_sample_value(name) == ends()
+
+
 @BROKEN
 def test_a_broken_new_pair_keeps_the_old_one(
     start: Start, authority: Authority, breaking: Callable[[Authority], None], told: str
