@@ -140,6 +140,12 @@ def start_remediator(config: Path, folder: Path, name: str = "remediator") -> Pr
     return start(name, command, folder, {**os.environ, "POD_NAME": name})
 
 
+def start_gpu_admission(config: Path, folder: Path, name: str = "gpu-admission") -> Program:
+    """`gpu-admission serve` from this installation, as a child process."""
+    command = [sys.executable, "-m", "gpu_admission", "serve", "--config", str(config)]
+    return start(name, command, folder)
+
+
 def start_exporter(service: str, config: Path, folder: Path, name: str | None = None) -> Program:
     """`exporters SERVICE` from this installation, as a child process; it is named for the service."""
     command = [sys.executable, "-m", "exporters", service, "--config", str(config)]

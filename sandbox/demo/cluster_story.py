@@ -115,7 +115,7 @@ def _check_reboot(fleet: Fleet) -> Iterator[Check]:
 def _check_training(fleet: Fleet) -> Iterator[Check]:
     evictions = fleet.kubernetes.log(keep=_evicted)
     yield Check("the training pod was evicted once", len(evictions) == 1, f"{len(evictions)}")
-    where = fleet.trains_on()
+    where = fleet.people.trains_on()
     yield Check(
         f"the training goes on elsewhere than on {fleet.node}",
         where not in {"", fleet.node},

@@ -1,4 +1,4 @@
-"""The demo's cluster: an embedded Kubernetes with simulated nodes on it, and a training job that uses their GPUs.
+"""The demo's cluster: an embedded Kubernetes with simulated nodes of mixed GPUs on it, and the people who use it.
 
 The nodes' kubelets and agents are simulated. A repair's script runs for real, on the files of its simulated node.
 """
@@ -18,12 +18,12 @@ from structlog.typing import FilteringBoundLogger
 from chassis.contracts import OPERATION_TAINT, PROBE_RESULT_ANNOTATION, ProbeResult
 from chassis.kube_client import (
     CUSTOM_RESOURCE_DEFINITIONS,
-    JOBS,
     NAMESPACES,
     KubeClient,
     KubeSettings,
 )
 from sandbox import programs
+from sandbox.demo.people import LABEL, People
 from sandbox.demo.services import ALERT, SPACE
 from sandbox.kubernetes_rules.cel_rules import without_cel_rules
 from sandbox.kubernetes_server import SandboxKubernetes
@@ -44,7 +44,6 @@ from sandbox.simulated_nodes import (
 )
 
 CONDITION = ALERT
-TRAINING = "training"
 _OPERATIONS = "nodeoperations.nodemend.dev"
 _HISTORY = 20_000
 _READY_SECONDS = 60
@@ -59,7 +58,8 @@ class Fleet:
         self._folder = folder
         self.kubernetes = SandboxKubernetes(history=_HISTORY)
         self.specs = _specs()
-        self.node = self.specs[1].name
+        # The cheapest GPUs with 40 GB: what the training asks for.
+        self.node = next(each.name for each in self.specs if each.gpu is MODELS["NVIDIA-L40S"])
         self._nodes: SimulatedNodes | None = None
         self._stack = contextlib.ExitStack()
 
@@ -83,7 +83,8 @@ class Fleet:
             KubeSettings(kubeconfig=self.kubeconfig, qps=0), self._log(), user_agent="demo"
         )
         self._stack.callback(client.close)
-        self._client = client
+        self.client = client
+        self.people = People(self.kubernetes, client)
         self._prepare()
         self._nodes = self._stack.enter_context(self._simulated())
 
@@ -109,31 +110,22 @@ class Fleet:
         )
         _wait("the simulated nodes did not report", all_reported)
 
-    def train(self) -> None:
-        """Start a job that asks for GPUs and runs until it is stopped; wait until it does.
-
-        Raises:
-            ProgramError: It was not in time.
-        """
-        self._client.create(JOBS, _training_job(self.node), "default")
-        _wait("the training job did not start", lambda: self.trains_on() == self.node)
-
     def _prepare(self) -> None:
         """What an admin applies before the remediator comes: its resource and its namespace."""
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
-        self._client.create(NAMESPACES, space)
+        self.client.create(NAMESPACES, space)
         text = resources.files("sandbox.demo").joinpath("nodeoperations.yaml").read_text("utf-8")
-        self._client.create(CUSTOM_RESOURCE_DEFINITIONS, without_cel_rules(yaml.safe_load(text)))
+        self.client.create(CUSTOM_RESOURCE_DEFINITIONS, without_cel_rules(yaml.safe_load(text)))
 
     def _simulated(self) -> SimulatedNodes:
         return SimulatedNodes(
-            self._client,
+            self.client,
             self.specs,
             folder=self._folder / "nodes",
             log=self._log(),
             clock=utc_now,
             timing=_TIMING,
-            behaviours=Behaviours({"train": Runs()}, job=Executes()),
+            behaviours=Behaviours({"endless": Runs()}, job=Executes()),
             roles=Roles(agent=True),
             workers=2,
         )
@@ -188,13 +180,10 @@ class Fleet:
     def _sick(self) -> Mapping[str, Any]:
         return self.kubernetes.object("nodes", self.node) or {"metadata": {}, "spec": {}}
 
-    def trains_on(self) -> str:
-        """The node on which the training runs; empty while it runs nowhere."""
-        for pod in self.kubernetes.objects("pods", "default"):
-            leaves = pod["metadata"].get("deletionTimestamp")
-            if not leaves and (pod.get("status") or {}).get("phase") == "Running":
-                return str(pod["spec"]["nodeName"])
-        return ""
+    def product(self, node: str) -> str:
+        """The GPUs of a node by the label's value; empty if it has none or is not there."""
+        labels = (self.kubernetes.object("nodes", node) or {}).get("metadata", {}).get("labels")
+        return str((labels or {}).get(LABEL, ""))
 
     def past_nodes(self) -> list[Mapping[str, Any]]:
         """All that the sick node's Node has been, oldest first."""
@@ -238,31 +227,6 @@ def operation_taint_in(node: Mapping[str, Any]) -> str:
 def _specs() -> tuple[NodeSpec, ...]:
     parts = [*(FleetPart(model, 8) for model in MODELS.values()), FleetPart(None, 0)]
     return mixed_fleet(len(parts), prefix="gpu", parts=parts)
-
-
-def _training_job(node: str) -> dict[str, Any]:
-    """A job of one pod with two GPUs, which likes this node best."""
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    preference = {"weight": 100, "preference": {"matchExpressions": [here]}}
-    container = {
-        "name": "main",
-        "image": "train",
-        "resources": {"limits": {"nvidia.com/gpu": "2"}},
-    }
-    pod = {
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 1,
-        "affinity": {
-            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
-        },
-        "containers": [container],
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": TRAINING, "namespace": "default"},
-        "spec": {"template": {"spec": pod}},
-    }
 
 
 def _wait(otherwise: str, shown: Callable[[], bool]) -> None:

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandbox import programs
+from sandbox.demo.admission_story import check_admission
 from sandbox.demo.alert_feed import AlertFeed
 from sandbox.demo.cluster_story import check_cluster
 from sandbox.demo.fleet import Fleet
 from sandbox.demo.monitoring import PROGRAMS, Alerts, Monitoring
-from sandbox.demo.services import NODE_CONDITIONS, REMEDIATOR, Services
+from sandbox.demo.services import GPU_ADMISSION, NODE_CONDITIONS, REMEDIATOR, Services
 from sandbox.demo.story import REPOSITORY, Check, check_end
 from sandbox.demo.telling import Stage, Telling
 from sandbox.demo.terminal import DemoError, StoppedError, Story, aside, say
 from sandbox.github_server import SandboxGitHub
 
-BREAKS = ("assign", "condition", "metric", "probe")
-"""Nobody can be assigned; the nodes' agents lie; the exporter sees no node; the repair does not help, which only the
-probe finds."""
+BREAKS = ("admission", "assign", "condition", "metric", "probe")
+"""gpu_admission is not registered; nobody can be assigned; the nodes' agents lie; the exporter sees no node; the repair
+does not help, which only the probe finds."""
 _WRONG_USE = 2
 _NOWHERE = "nodemend.dev/rack=nowhere"
 
@@ -72,7 +73,7 @@ def _stage(story: Story, break_what: str | None) -> Iterator[Stage]:
         alerts = _alerts(folder, services)
         stack.callback(alerts.stop)
         _start(github, fleet, services, break_what)
-        _introduce(story, fleet, services)
+        _introduce(story, fleet, services, registers=break_what != "admission")
         alerts.start()
         alerts.wait()
         story.step(alerts.description)
@@ -98,12 +99,13 @@ def _start(github: SandboxGitHub, fleet: Fleet, services: Services, break_what: 
     nodes = _NOWHERE if break_what == "metric" else None
     services.start_exporter(fleet.kubeconfig_for(NODE_CONDITIONS), nodes)
     services.start_remediator(fleet.kubeconfig_for(REMEDIATOR))
+    services.start_gpu_admission(fleet.kubeconfig_for(GPU_ADMISSION))
     if break_what == "condition":
         fleet.let_agents_lie()
 
 
-def _introduce(story: Story, fleet: Fleet, services: Services) -> None:
-    """Wait for each and say where it is."""
+def _introduce(story: Story, fleet: Fleet, services: Services, *, registers: bool) -> None:
+    """Wait for each and say where it is; `registers`: the API server is told of gpu_admission."""
     fleet.wait()
     story.step(
         f"An embedded Kubernetes has {len(fleet.specs)} simulated nodes, all of different kinds. Look at them:\n"
@@ -115,6 +117,13 @@ def _introduce(story: Story, fleet: Fleet, services: Services) -> None:
     story.step(f"alerts2gh makes issues of alerts: {services.receivers.alerts2gh}/")
     services.wait(REMEDIATOR)
     story.step(f"remediator runs the known repairs: {services.receivers.remediator}/")
+    services.wait(GPU_ADMISSION)
+    if registers:
+        services.register_gpu_admission(fleet.client)
+    story.step(
+        "gpu_admission says which GPUs a pod may have, by what it knows of them:\n"
+        f"   {services.catalogue}\n   {services.url(GPU_ADMISSION)}/metrics"
+    )
 
 
 def _play(story: Story, stage: Stage) -> bool:
@@ -130,7 +139,11 @@ def _play(story: Story, stage: Stage) -> bool:
 def _judge(story: Story, stage: Stage) -> int:
     """Say what holds at the end; how many things do not."""
     story.step("What their own records say of it:")
-    checks = (*check_cluster(stage.fleet, stage.alerts), *check_end(stage.github))
+    checks = (
+        *check_admission(stage.fleet),
+        *check_cluster(stage.fleet, stage.alerts),
+        *check_end(stage.github),
+    )
     for check in checks:
         aside(_line(check))
     failed = sum(not c.holds for c in checks)

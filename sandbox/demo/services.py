@@ -9,7 +9,9 @@ from typing import Any
 
 import yaml
 
+from chassis.kube_client import KubeClient
 from sandbox import programs
+from sandbox.demo import admission
 from sandbox.demo.story import ASSIGNEE, REPOSITORY
 from sandbox.github_server import SandboxGitHub
 
@@ -17,6 +19,7 @@ ALERT = "GPURuntimeError"
 SPACE = "nodemend"
 REMEDIATOR = "remediator"
 NODE_CONDITIONS = "node-conditions"
+GPU_ADMISSION = "gpu-admission"
 _READY_SECONDS = 60
 _TOKEN = "demo-webhook-token"  # noqa: S105 -- opens only the demo
 
@@ -43,14 +46,14 @@ class Receivers:
 
 
 class Services:
-    """alerts2gh, remediator and `exporters node-conditions`."""
+    """alerts2gh, remediator, gpu_admission and `exporters node-conditions`."""
 
     def __init__(self, folder: Path) -> None:
         """Nothing runs before it is asked for. `folder` is the demo's own."""
         self._folder = folder
-        self._ports = {
-            name: programs.free_port() for name in ("alerts2gh", REMEDIATOR, NODE_CONDITIONS)
-        }
+        names = ("alerts2gh", REMEDIATOR, NODE_CONDITIONS, GPU_ADMISSION)
+        self._ports = {name: programs.free_port() for name in names}
+        self._admission_port = programs.free_port()
         self._started: list[programs.Program] = []
         token_file = folder / "webhook-token"
         token_file.write_text(_TOKEN)
@@ -83,6 +86,26 @@ class Services:
         file = self._configure(REMEDIATOR, _remediator(kubeconfig, self.receivers))
         self._started.append(programs.start_remediator(file, self._folder))
 
+    def start_gpu_admission(self, kubeconfig: Path) -> None:
+        """Start it; nobody calls it before it is registered."""
+        config = admission.configuration(
+            self._folder,
+            kubeconfig,
+            port=self._admission_port,
+            monitoring_port=self.port(GPU_ADMISSION),
+        )
+        file = self._write(GPU_ADMISSION, config)
+        self._started.append(programs.start_gpu_admission(file, self._folder))
+
+    def register_gpu_admission(self, client: KubeClient) -> None:
+        """Have the API server ask it about pods that ask for GPUs."""
+        admission.register(client, self._folder, self._admission_port)
+
+    @property
+    def catalogue(self) -> Path:
+        """What gpu_admission knows of the GPUs; it takes a change while it runs."""
+        return self._folder / admission.CATALOGUE
+
     def wait(self, service: str) -> None:
         """Wait until it is ready.
 
@@ -98,8 +121,11 @@ class Services:
 
     def _configure(self, service: str, config: dict[str, Any]) -> Path:
         listen = {"serving": {"listen": f"127.0.0.1:{self.port(service)}", "drain": "2s"}}
+        return self._write(service, {**config, **listen})
+
+    def _write(self, service: str, config: dict[str, Any]) -> Path:
         path = self._folder / f"{service}.yaml"
-        path.write_text(yaml.safe_dump({**config, **listen}))
+        path.write_text(yaml.safe_dump(config))
         return path
 
 

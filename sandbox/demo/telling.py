@@ -1,14 +1,16 @@
 """The demo's story, told as it happens: a GPU breaks, an issue opens, the node is repaired, the issue closes.
 
-It breaks the GPU and does nothing else; all that follows is for the services to find out.
+After the opening it breaks the GPU and does nothing else; all that follows is for the services to find out.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from chassis.contracts import ProbeVerdict, TimelinePhase
 from sandbox.demo.fleet import CONDITION, Fleet
 from sandbox.demo.monitoring import Alerts
+from sandbox.demo.opening import Opening
 from sandbox.demo.services import Receivers
 from sandbox.demo.story import (
     address,
@@ -24,6 +26,8 @@ from sandbox.demo.terminal import DemoError, Story, aside
 from sandbox.github_server import SandboxGitHub
 from sandbox.simulated_nodes import FaultKind
 
+_PLAIN = re.compile(r"\\([^\w\s])")
+"""A sign that Markdown would take for its own, written so that it does not."""
 _STEP_SECONDS = 60
 _SIGN_SECONDS = 20
 _GIVEN_UP = (TimelinePhase.ESCALATED, TimelinePhase.CANCELLED, TimelinePhase.SUPERSEDED)
@@ -60,6 +64,7 @@ class Telling:
             DemoError: It went another way.
             StoppedError: The demo was stopped meanwhile.
         """
+        Opening(self._story, self._fleet).tell()
         self._break()
         self._file()
         try:
@@ -74,8 +79,6 @@ class Telling:
 
     def _break(self) -> None:
         fleet = self._fleet
-        fleet.train()
-        self._story.step(f"A training job runs on two GPUs of {fleet.node}.")
         self._boot_id = self._fleet.boot_id
         fleet.sick_node.inject(FaultKind.GPU_RUNTIME_ERROR)
         if self._probe_fails:
@@ -124,9 +127,11 @@ class Telling:
         )
         self._await("the node's isolation", lambda: fleet.was_isolated_for(name))
         aside(f"{fleet.node} is isolated: a taint keeps new pods away.")
-        self._await("the training to move", lambda: fleet.trains_on() not in {"", fleet.node})
+        trains_on = fleet.people.trains_on
+        self._await("the training to move", lambda: trains_on() not in {"", fleet.node})
         aside(
-            f"It is drained: the training pod is evicted, and a new one runs on {fleet.trains_on()}."
+            "It is drained: the training pod is evicted, and a new one, admitted like the first, runs on"
+            f" {trains_on()}, which has {fleet.product(trains_on())}."
         )
 
     def _reboot(self) -> None:
@@ -173,7 +178,8 @@ class Telling:
 
     def _repeat_issue(self) -> None:
         for line in steps_told(self._github):
-            aside(f"  | {line}")
+            plain = _PLAIN.sub(r"\1", line)
+            aside(f"  | {plain}")
         aside(address(self._github, issues(self._github)[0]))
 
     def _await(self, what: str, shown: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Makes a certificate authority and a server certificate for one run of the sandbox Kubernetes over TLS."""
+"""Makes a certificate authority and a server certificate for one run of a server on this machine."""
 
 import ipaddress
 import ssl
@@ -23,23 +23,38 @@ class ServerTLS:
     authority_pem: bytes
 
 
-def make_tls(host: str) -> ServerTLS:
+@dataclass(frozen=True, slots=True)
+class ServerCertificate:
+    """A server's certificate and key, and the authority's certificate; all PEM."""
+
+    certificate_pem: bytes
+    key_pem: bytes
+    authority_pem: bytes
+
+
+def make_certificate(host: str, name: str = "sandbox-kubernetes") -> ServerCertificate:
     """Valid for `host`, localhost and 127.0.0.1, for ten days, since nothing here lives longer."""
     authority_key = ec.generate_private_key(ec.SECP256R1())
-    authority = _certificate("sandbox-kubernetes-ca", authority_key, None, [])
+    authority = _certificate(f"{name}-ca", authority_key, None, [])
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.DNSName("localhost"), *(_address(each) for each in {host, "127.0.0.1", "::1"})]
-    leaf = _certificate("sandbox-kubernetes", key, (authority, authority_key), names)
+    leaf = _certificate(name, key, (authority, authority_key), names)
     private = key.private_bytes(
         _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+    return ServerCertificate(leaf.public_bytes(_PEM), private, authority.public_bytes(_PEM))
+
+
+def make_tls(host: str) -> ServerTLS:
+    """A server's context for `host`, and the authority that clients need."""
+    made = make_certificate(host)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys from files only
         file = Path(folder) / "server.pem"
         file.touch(mode=0o600)
-        file.write_bytes(leaf.public_bytes(_PEM) + private)
+        file.write_bytes(made.certificate_pem + made.key_pem)
         context.load_cert_chain(file)
-    return ServerTLS(context, authority.public_bytes(_PEM))
+    return ServerTLS(context, made.authority_pem)
 
 
 def _certificate(

@@ -27,9 +27,7 @@ class RootTree:
         self._sequence = 0
         self.is_made = False
 
-    def make(
-        self, boot_id: str, faults: Iterable[Fault], taken_off: Collection[str] = ()
-    ) -> Path:
+    def make(self, boot_id: str, faults: Iterable[Fault], taken_off: Collection[str] = ()) -> Path:
         """Write the whole tree unless it is there, and return its folder."""
         if not self.is_made:
             self.is_made = True

@@ -1,4 +1,4 @@
-"""`make demo`, from the first alert to the last line: a GPU breaks, its node is repaired and proven, its issue closes."""
+"""`make demo`, to the last line: pods get their GPUs, one breaks, its node is repaired and proven, its issue closes."""
 
 import os
 import re
@@ -9,16 +9,22 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from sandbox import programs
+from sandbox.demo.admission import registrations
+from sandbox.demo.admission_story import products_with, smallest_with
 from sandbox.demo.monitoring import PROGRAMS, rules
 from sandbox.demo.services import playbook
+from sandbox.simulated_nodes import MODELS
 
 ROOT = Path(__file__).parents[2]
-CHECKS = 17
+CHECKS = 23
+NODE = "gpu-0003"
+"""The node that breaks."""
 COMMAND = [sys.executable, "-m", "sandbox", "demo"]
 
 
@@ -62,18 +68,38 @@ def test_without_prometheus_a_feed_stands_in_and_all_of_the_story_holds(tmp_path
     assert not not_held(done)
     assert done.stdout.count("[ok]") == CHECKS
     assert "All of it holds." in done.stdout
+    assert_pods_are_told_of(done.stdout)
+
+
+def assert_pods_are_told_of(story: str) -> None:
+    """What was asked for, what became of it, where it runs; and what is refused, before anything breaks."""
+    opening, _ = story.split(f"A GPU of {NODE} stops allocating memory.")
+    assert "  |     preferred.jp/gpu-any-40gb: 1\n" in opening
+    assert "nvidia.com/gpu: 1, on a node with NVIDIA-A100-SXM4-80GB" in opening
+    assert f"It runs on {NODE}, which has NVIDIA-L40S." in opening
+    assert "nvidia.com/gpu: 1, on a node with NVIDIA-A30.\n" in opening
+    refused = next(line for line in opening.splitlines() if "denied the request" in line)
+    assert 'unknown GPU "a1000"' in refused
+    assert 'did you mean "a100"?' in refused
 
 
 def test_an_unknown_break_is_told() -> None:
     done = demo(BREAK="everything")
     assert done.returncode == 2
-    assert "BREAK=everything is unknown; there is: assign, condition, metric, probe" in done.stdout
+    assert (
+        "BREAK=everything is unknown; there is: admission, assign, condition, metric, probe"
+        in done.stdout
+    )
 
 
 BREAKS = {
+    "admission": (
+        "what people asked for in gpu_admission's words is the nodes' own resource in their pods",
+        r"preferred\.jp/gpu-any-40gb: 1",
+    ),
     "assign": ("it is assigned to alice", r"nobody"),
     "condition": (
-        "Kubernetes saw GPURuntimeError of gpu-0001 become True and then False",
+        f"Kubernetes saw GPURuntimeError of {NODE} become True and then False",
         r"False",
     ),
     "metric": ("{reader} saw the metric rise and fall", r"0 changes"),
@@ -89,6 +115,11 @@ def assert_it_fails(done: subprocess.CompletedProcess[str], broken: str, reader:
     assert re.fullmatch(found, failures[rule.format(reader=reader)]), done.stdout
     if broken == "assign":
         assert len(failures) == 1
+    if broken == "admission":
+        assert (
+            "The demo failed: waited for the pod of training to run, and the scheduler says: "
+            in (done.stdout)
+        )
     if broken == "probe":
         assert_a_person_is_asked(done, failures)
 
@@ -105,11 +136,17 @@ def assert_a_person_is_asked(
     told = next(line for line in done.stdout.splitlines() if "**Escalated**" in line)
     assert "the probe found a problem" in told
     assert "Next: a person must look at the node" in told
-    assert "remediator release gpu-0001" in told
+    assert f"remediator release {NODE}" in told
+
+
+def test_without_gpu_admission_the_training_finds_no_node_and_the_demo_fails(
+    tmp_path: Path,
+) -> None:
+    assert_it_fails(demo(path=str(tmp_path), BREAK="admission"), "admission", "the feed")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", list(BREAKS))
+@pytest.mark.parametrize("broken", [each for each in BREAKS if each != "admission"])
 def test_without_prometheus_each_break_is_found(tmp_path: Path, broken: str) -> None:
     assert_it_fails(demo(path=str(tmp_path), BREAK=broken), broken, "the feed")
 
@@ -202,8 +239,8 @@ def test_with_real_programs_the_addresses_answer_until_ctrl_c(tmp_path: Path) ->
     with playing(TMPDIR=str(folder)) as process:
         told = told_until(process, "Everything keeps running")
         addresses = re.findall(r"http://\S+", told)
-        # GitHub, metrics, alerts2gh, remediator, Prometheus, Alertmanager, the operation; the issue twice.
-        assert len(addresses) == 9
+        # GitHub, two of metrics, alerts2gh, remediator, Prometheus, Alertmanager, the operation; the issue twice.
+        assert len(addresses) == 10
         for address in addresses:
             with urllib.request.urlopen(address, timeout=10) as answer:
                 assert answer.status == 200
@@ -241,3 +278,34 @@ def test_the_demos_playbook_is_the_shipped_one_but_for_its_times() -> None:
 def test_the_demos_resource_is_the_shipped_one() -> None:
     link = ROOT / "sandbox/demo/nodeoperations.yaml"
     assert link.resolve() == (ROOT / "deploy/remediator/crd.yaml").resolve()
+
+
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+def test_the_demos_webhooks_are_the_shipped_ones_but_for_address_and_time(kind: str) -> None:
+    shipped = yaml.safe_load((ROOT / f"deploy/gpu-admission/base/{kind}.yaml").read_text())
+    found = {body["kind"]: body for _, body in registrations("https://127.0.0.1:1", "Q0E=")}
+    ours = found[shipped["kind"]]
+    assert ours["metadata"] == shipped["metadata"]
+    for mine, theirs in zip(ours["webhooks"], shipped["webhooks"], strict=True):
+        path = theirs["clientConfig"]["service"]["path"]
+        assert mine["clientConfig"] == {"url": f"https://127.0.0.1:1{path}", "caBundle": "Q0E="}
+        assert without_address_and_time(mine) == without_address_and_time(theirs)
+
+
+def without_address_and_time(webhook: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in webhook.items() if k not in {"clientConfig", "timeoutSeconds"}}
+
+
+def test_the_demos_catalogue_knows_each_simulated_gpu_and_its_memory() -> None:
+    catalogue = yaml.safe_load((ROOT / "sandbox/demo/catalogue.yaml").read_text())
+    said = {
+        value: variant["vram_gb"]
+        for model in catalogue["models"]
+        for variant in model["variants"]
+        for value in variant["node_label_values"]
+    }
+    assert said.keys() == MODELS.keys()
+    for product, gigabytes in said.items():
+        assert product in products_with(gigabytes)
+        assert product not in products_with(gigabytes + 8)
+    assert smallest_with(24) == {"NVIDIA-A30"}
