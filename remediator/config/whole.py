@@ -60,11 +60,15 @@ class TimelinePeer(Peer):
 
 
 class FreshnessSettings(Settings):
-    """How old an observation may be before it holds everything back."""
+    """How old an observation may be before it holds everything back.
+
+    `conditions`: how long ago a condition that proves a node was judged; agents write it every few minutes.
+    """
 
     nodes: SomeTime = timedelta(minutes=2)
     alerts: SomeTime = timedelta(minutes=2)
     queries: SomeTime = timedelta(minutes=2)
+    conditions: SomeTime = timedelta(minutes=20)
 
 
 class Config(Settings):

@@ -64,7 +64,7 @@ class KubeCluster:
         self._listeners = listeners or Listeners(_nobody, _nobody, _nobody)
         self.shelf = Shelf(client)
         self._pen = Pen(client, self.shelf)
-        self._hands = Hands(client, clock, self._is_active)
+        self._hands = Hands(client, clock, self._is_active, self._pen.confirm)
         self._eyes = Eyes(
             client, config, self._hands, wake=self._listeners.operations, clock=clock, log=log
         )
@@ -265,7 +265,6 @@ class KubeCluster:
 
     def apply(self, operation: NodeOperation, effect: Effect) -> None:
         """Carry out an effect if the operation is still as it was decided on."""
-        self._pen.confirm(operation)
         self._hands.carry_out(operation, effect)
 
     def remember_breaker(self, state: BreakerState) -> None:

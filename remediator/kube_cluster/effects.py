@@ -1,6 +1,7 @@
 """Carries out effects, each by live calls with the UID or resourceVersion it was decided on.
 
-Decides nothing. What is gone already is no error where it was to go; what somebody else holds is.
+That the operation is still as it was decided on is seen last, just before the write: whatever is read before may take
+its time, and another replica may lead by then. Decides nothing. What is gone already is no error where it was to go; what somebody else holds is.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,23 +50,28 @@ _MOST_TEXT = 200
 
 
 class Hands:
-    """The effects on one cluster, for any thread. `is_active` tells whether an operation of this name stands."""
+    """The effects on one cluster, for any thread.
+
+    `confirm` raises Conflict if an operation is not any more what it was; `is_active` tells whether one of this name
+    stands.
+    """
 
     def __init__(
         self,
         client: KubeClient,
         clock: Callable[[], datetime],
         is_active: Callable[[str], bool],
+        confirm: Callable[[NodeOperation], None],
     ) -> None:
         self._client = client
         self._clock = clock
         self._is_active = is_active
+        self._confirm = confirm
         self._answers: dict[str, EvictionAnswer] = {}
         self._by_type: Mapping[type, Callable[[Any], None]] = {
-            Isolate: self._isolate,
-            Release: self._release,
+            EvictPod: self._remove,
+            DeletePod: self._remove,
             AskCheckpoint: self._ask_checkpoint,
-            AskProbe: self._ask_probe,
             DeleteJob: self._delete_job,
             ForgetWish: self._forget_wish,
         }
@@ -85,41 +91,42 @@ class Hands:
         """Do it.
 
         Raises:
-            TemporaryError: It may work later.
+            TemporaryError: It may work later, or the operation has changed.
             PermanentError: It is refused; nothing was done.
         """
         if isinstance(effect, CreateJob):
             self._create_job(operation, effect)
-        elif isinstance(effect, EvictPod | DeletePod):
-            self._remove(effect)
+        elif isinstance(effect, Isolate | Release | AskProbe):
+            patch = self._node_patch(effect)
+            if patch is not None:
+                self._confirm(operation)
+                self._client.patch(NODES, effect.node, patch, kind=PatchKind.MERGE)
         else:
+            self._confirm(operation)
             self._by_type[type(effect)](effect)
 
-    def _isolate(self, effect: Isolate) -> None:
+    def _node_patch(self, effect: Isolate | Release | AskProbe) -> Mapping[str, Any] | None:
+        """What is to change of the node, under the version at which it was read; None for nothing."""
+        if isinstance(effect, Release):
+            return self._releasing(effect)
         node = self._client.get(NODES, effect.node)
         _same(node, effect.node_uid)
+        if isinstance(effect, AskProbe):
+            return probe_asked(node, effect.operation_uid)
         owner = taint_of(node)
         if owner not in {None, effect.operation} and self._is_active(str(owner)):
             raise PermanentError(f"node {effect.node} is isolated by {owner}, which is active")
-        self._patch_node(effect.node, isolated(node, effect.operation))
+        return isolated(node, effect.operation)
 
-    def _release(self, effect: Release) -> None:
+    def _releasing(self, effect: Release) -> Mapping[str, Any] | None:
         try:
             node = self._client.get(NODES, effect.node)
         except NotFound:
-            return
-        if part(node, "metadata").get("uid") == effect.node_uid:
-            _same_boot(node, effect.boot_id, "it was proven")
-            self._patch_node(effect.node, released(node, effect.operation, effect.operation_uid))
-
-    def _ask_probe(self, effect: AskProbe) -> None:
-        node = self._client.get(NODES, effect.node)
-        _same(node, effect.node_uid)
-        self._patch_node(effect.node, probe_asked(node, effect.operation_uid))
-
-    def _patch_node(self, name: str, patch: Mapping[str, Any] | None) -> None:
-        if patch is not None:
-            self._client.patch(NODES, name, patch, kind=PatchKind.MERGE)
+            return None
+        if part(node, "metadata").get("uid") != effect.node_uid:
+            return None
+        _same_boot(node, effect.boot_id, "it was proven")
+        return released(node, effect.operation, effect.operation_uid)
 
     # Pods.
 
@@ -174,6 +181,7 @@ class Hands:
         intent = operation.status.intent
         node = self._client.get(NODES, operation.spec.node)
         _same_boot(node, "" if intent is None else intent.boot_id, "the repair was announced")
+        self._confirm(operation)
         # One of this name is this one, or the next look finds that it is not.
         with suppress(AlreadyExists):
             self._client.create(JOBS, effect.manifest, effect.namespace)

@@ -42,6 +42,13 @@ def give_back(case: Case) -> Step:
     return release(case, Reason.CANCELLED_BY_PERSON, f"cancelled by {by} before any repair")
 
 
+def called_off(case: Case) -> Step:
+    """A repair that was announced and that a person ended before it began: the node is proven, as it was counted."""
+    text = f"called off by {case.status.wish_by} before it began"
+    attempts = closed(case, AttemptOutcome.FAILED, text)
+    return prove(case, Reason.RELEASE_REQUESTED, f"{text}: proving first", attempts=attempts)
+
+
 def release(case: Case, reason: Reason, text: str, **changes: Any) -> Step:
     """Announce that the taint goes."""
     return go(

@@ -21,7 +21,7 @@ from remediator.cluster import (
 from remediator.config import RestartPods
 from remediator.gates import before_harm
 from remediator.lifecycle.common import REMOVAL, without_its_job
-from remediator.lifecycle.ending import closed, failed, prove
+from remediator.lifecycle.ending import called_off, closed, failed, prove
 from remediator.lifecycle.step import Case, Step, act, escalate, go, stay
 from remediator.operation import AttemptOutcome, Intent, IntentAction, Phase, Reason
 from remediator.repair_jobs import Ending, ending_of
@@ -49,6 +49,8 @@ def _run_job(case: Case, intent: Intent) -> Step:
         return _give_up(case, job)
     if has_rebooted(case, intent.boot_id):
         return _rebooted(case, job)
+    if case.status.wish is not None and _not_yet(intent, job):
+        return _call_off(case, job)
     return _by_state(case, intent, job)
 
 
@@ -77,6 +79,20 @@ def _rebooted(case: Case, job: JobView) -> Step:
         return _abandon(case, "the node has rebooted before the Job began")
     text = "the node has a new boot id"
     return _await_return(case, Reason.RETURNED, text, AttemptOutcome.DONE)
+
+
+def _not_yet(intent: Intent, job: JobView) -> bool:
+    """Whether the Job has certainly not begun; of one that was there and is gone nobody knows."""
+    never_made = job.state is JobState.MISSING and not intent.job_seen
+    return never_made or (job.state is JobState.ACTIVE and not job.began)
+
+
+def _call_off(case: Case, job: JobView) -> Step:
+    """What a person has ended does not begin any more."""
+    if job.state is JobState.MISSING:
+        return called_off(case)
+    text = f"called off by {case.status.wish_by} before the Job began"
+    return _abandon(case, text, Reason.RELEASE_REQUESTED)
 
 
 def _create(case: Case, intent: Intent) -> Step:
@@ -161,6 +177,8 @@ def _give_up(case: Case, job: JobView) -> Step:
         return _await_return(case, Reason.RETURNED, case.status.message, AttemptOutcome.TIMED_OUT)
     if reason is Reason.AMBIGUOUS:
         return failed(case, reason, case.status.message, AttemptOutcome.AMBIGUOUS)
+    if reason is Reason.RELEASE_REQUESTED:
+        return called_off(case)
     again = not case.rung.repair.destructive or reason is Reason.JOB_IMAGE_FAILED
     return failed(case, reason, case.status.message, AttemptOutcome.TIMED_OUT, again=again)
 
@@ -210,7 +228,8 @@ def _restart_pods(case: Case, intent: Intent, repair: RestartPods) -> Step:
     if not former:
         text = "the pods were deleted; their owner makes new ones"
         return _await_return(case, Reason.PODS_RESTARTED, text, AttemptOutcome.DONE)
-    if (waits := _held_back(case)) is not None:
+    waits = _held_back(case) if case.status.wish is None else called_off(case)
+    if waits is not None:
         return waits
     if case.overdue:
         text = f"{former[0].key} does not go"

@@ -75,7 +75,7 @@ def node_findings(
     faults = _fault_statuses(operation)
     for name in condition_types(operation, policy):
         wrong = faults.get(name) or ("False" if name in _HEALTHY_IF_TRUE else "True")
-        yield _condition(name, node.conditions.get(name), times.fixed, wrong)
+        yield _condition(name, node.conditions.get(name), times, wrong)
 
 
 def condition_types(operation: NodeOperation, policy: ProofSettings) -> tuple[str, ...]:
@@ -126,16 +126,18 @@ def _ready(node: NodeView) -> Finding:
     return Finding(sign, "the node is Ready" if node.is_ready else "the node is not Ready")
 
 
-def _condition(name: str, view: ConditionView | None, fixed: datetime, wrong: str) -> Finding:
+def _condition(name: str, view: ConditionView | None, times: Times, wrong: str) -> Finding:
     if view is None:
         return Finding(Sign.UNSEEN, f"the node has no condition {name}")
-    if view.heartbeat <= fixed:
+    if view.heartbeat <= times.fixed:
         return Finding(Sign.UNSEEN, f"{name} was not judged since the repair")
     if view.status not in {"True", "False"}:
         return Finding(Sign.UNSEEN, f"{name} is {view.status}: {view.reason}")
-    if view.status != wrong:
-        return Finding(Sign.CLEAR, f"{name} is {view.status}", view.since)
-    return Finding(Sign.WRONG, f"{name} is {view.status}: {view.reason}")
+    if view.status == wrong:
+        return Finding(Sign.WRONG, f"{name} is {view.status}: {view.reason}")
+    if why := times.unusable(view.heartbeat, times.freshness.conditions):
+        return Finding(Sign.UNSEEN, f"{name}: {why}")
+    return Finding(Sign.CLEAR, f"{name} is {view.status}", view.since)
 
 
 def _alert(what: str, view: AlertView | None, times: Times) -> Finding:

@@ -11,7 +11,7 @@ from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
-from chassis.errors import NodemendError
+from chassis.errors import NodemendError, PermanentError
 from chassis.kube_lease import Term
 from remediator.cluster import NodeView
 from remediator.config import Config
@@ -27,6 +27,7 @@ from remediator.triggers import Later, NoMatch, from_conditions
 
 _NODE = "node/"
 """Before the names of nodes on the agenda; an operation's name has no slash."""
+_ALL = "*"
 _TURN_SECONDS = 1.0
 _EFFECT_THREADS = 4
 _TIDY_EVERY = timedelta(minutes=1)
@@ -165,19 +166,21 @@ class Reconciler:
 
     def _take_over(self, term: Term, operating: Operating) -> None:
         """Everything is looked at once, and what a predecessor may be about to write is refused to it."""
-        self._insist(term, "*", self._cluster.read_all)
+        self._insist(term, _ALL, self._cluster.read_all)
         for name in self._cluster.names():
             self._insist(term, name, partial(operating.touch, name))
         self._agenda.wake(self._cluster.names())
         self._agenda.wake(self._with_conditions())
 
     def _insist(self, term: Term, name: str, work: Callable[[], None]) -> None:
-        """Until it is done, or the term is over."""
+        """Until it is done or can never be, or the term is over."""
         while not term.is_set():
             try:
                 work()
             except NodemendError as error:
                 self._log.warning("take_over_delayed", operation=name, error=str(error))
+                if name != _ALL and isinstance(error, PermanentError):
+                    return  # a predecessor cannot write it either, and it must hold up no other
                 term.wait(_FIRST_BACKOFF.total_seconds())
             else:
                 return

@@ -18,11 +18,14 @@ _BY = re.compile(r"\bby\s*\(([^()]*)\)")
 _GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^()]*\)")
 _RANGE = re.compile(r"\[[^\[\]]*\]")
 _NAME = re.compile(r"(?<![\w:$.])[a-zA-Z_:][\w:]*")
+_PREFIXES = tuple(
+    f"| `{each}_" for each in ("alerts2gh", "gpu_admission", "nodemend", "remediator")
+)
 _HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 _LANGUAGE = frozenset(
     {"absent", "and", "avg", "bool", "count", "deriv", "group", "histogram_quantile", "increase"}
     | {"last_over_time", "max", "min", "min_over_time", "offset", "or", "rate", "sum"}
-    | {"sum_over_time", "time", "unless", "vector", "without", "by"}
+    | {"sum_over_time", "time", "topk", "unless", "vector", "without", "by"}
 )
 
 
@@ -53,7 +56,7 @@ def documented() -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for line in METRICS.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if not line.startswith(("| `alerts2gh_", "| `nodemend_", "| `remediator_")):
+        if not line.startswith(_PREFIXES):
             continue
         name, labels = _CODE.findall(cells[0])[0], frozenset(_CODE.findall(cells[1]))
         found[name] = labels

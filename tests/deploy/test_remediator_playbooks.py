@@ -256,6 +256,55 @@ def test_an_unusable_file_is_said(file: Path, text: str | None, told: str) -> No
     assert str(broken) in error.value.mistakes[0]
 
 
+def test_the_mistakes_of_all_files_are_said_at_once_with_those_of_the_rest(file: Path) -> None:
+    folder = file.parent
+    (folder / "gpu-is-lost.yaml").write_text("playbooks: [{name: x, ladder: []}]\n")
+    (folder / "nfs-mount-stuck.yaml").unlink()
+    kept = yaml.safe_load((folder / "d-state-process.yaml").read_text("utf-8"))
+    kept["playbooks"][0]["gates"] = {"windows": ["never"]}
+    (folder / "d-state-process.yaml").write_text(yaml.safe_dump(kept))
+    file.write_text(file.read_text("utf-8") + "max_active: 0\n")
+
+    with pytest.raises(ConfigError) as error:
+        load_settings(file, Config)
+
+    told = error.value.mistakes
+    assert any(each.startswith(f"{file}: max_active") for each in told)
+    assert any(each.startswith(f"{folder / 'gpu-is-lost.yaml'}: playbooks[0]") for each in told)
+    assert any(each.startswith(str(folder / "nfs-mount-stuck.yaml")) for each in told)
+    assert not any("at least 1" in each and each.startswith(str(file)) for each in told)
+
+
+def test_what_does_not_fit_together_is_said_beside_a_broken_file(file: Path) -> None:
+    (file.parent / "gpu-is-lost.yaml").write_text("playbooks: [{name: x, ladder: []}]\n")
+    kept = yaml.safe_load((file.parent / "d-state-process.yaml").read_text("utf-8"))
+    kept["playbooks"][0]["gates"] = {"windows": ["never"]}
+    (file.parent / "d-state-process.yaml").write_text(yaml.safe_dump(kept))
+
+    with pytest.raises(ConfigError) as error:
+        load_settings(file, Config)
+
+    first, *others = error.value.mistakes
+    assert "playbook d-state-process: no such window" in first
+    assert others
+    assert all("gpu-is-lost.yaml: playbooks[0]" in each for each in others)
+
+
+def test_of_a_configuration_without_a_usable_playbook_the_broken_files_are_said(
+    file: Path,
+) -> None:
+    for each in PLAYBOOKS:
+        (file.parent / each.name).write_text("playbooks: []\n")
+
+    with pytest.raises(ConfigError) as error:
+        load_settings(file, Config)
+
+    assert [each.split(":")[0] for each in error.value.mistakes] == [
+        str(file.parent / each)
+        for each in yaml.safe_load(file.read_text("utf-8"))["playbook_files"]
+    ]
+
+
 def test_playbooks_of_files_come_after_those_of_the_configuration(file: Path) -> None:
     own = yaml.safe_load((REMEDIATOR / "playbooks" / "gpu-is-lost.yaml").read_text("utf-8"))
     own["playbooks"][0] |= {"name": "mine", "match": ['alertname="Mine"']}

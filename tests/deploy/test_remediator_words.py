@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
-from chassis.kube_client import CONFIG_MAPS, Forbidden, Invalid, KubeClient, NotFound, PatchKind
+from chassis.kube_client import (
+    CONFIG_MAPS,
+    NODES,
+    Forbidden,
+    Invalid,
+    KubeClient,
+    NotFound,
+    PatchKind,
+)
 from remediator.cluster import BreakerState, Pause
 from remediator.kube_cluster import NODE_OPERATIONS
 from remediator.kube_cluster.state import Switches, SwitchStore, data_of
-from remediator.operation import APPROVED_BY, CANCELLED_BY, RELEASE_REQUESTED_BY
+from remediator.operation import APPROVED_BY, CANCELLED_BY, PAUSED, RELEASE_REQUESTED_BY
 from tests.deploy.exporters_cluster import Object, of_kind
 from tests.deploy.remediator_cluster import (
     NAMESPACE,
@@ -34,6 +42,7 @@ ALICE, BOB, ROOT, SERVICE = "alice@example.org", "bob", "root", "the remediator"
 WORDS = (APPROVED_BY, CANCELLED_BY, RELEASE_REQUESTED_BY)
 START = "2026-11-30T12:00:00Z"
 ALERT = {"kind": "alert", "name": "GPUIsLost", "startsAt": START, "fingerprint": "0" * 16}
+PAUSER, FIRST = "nodemend-remediator-node-pauser", "first"
 _NUMBERS = itertools.count()
 
 pytestmark = pytest.mark.slow
@@ -80,8 +89,9 @@ def cluster(
     objects = objects_of(kubectl)
     install(kubernetes)
     roles = [*of_kind(objects, "ClusterRole"), *of_kind(objects, "Role")]
+    wanted = {OPERATOR, PAUSER}
     for user in (ALICE, BOB):
-        bind(kubernetes, user, [each for each in roles if each["metadata"]["name"] == OPERATOR])
+        bind(kubernetes, user, [each for each in roles if each["metadata"]["name"] in wanted])
     folder = tmp_path_factory.mktemp("people")
     kubeconfigs = {
         ALICE: kubernetes.kubeconfig_for(ALICE),
@@ -90,6 +100,8 @@ def cluster(
         SERVICE: service_kubeconfig(kubernetes, folder),
     }
     one = Cluster({who: client(path) for who, path in kubeconfigs.items()})
+    first = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": FIRST}}
+    one.clients[ROOT].create(NODES, first)
     wait_until("the roles and the policies", lambda: _in_force(one))
     yield one
     for each in one.clients.values():
@@ -100,7 +112,9 @@ def _in_force(cluster: Cluster) -> bool:
     for who in (ALICE, BOB, SERVICE):
         if not _may(cluster, who):
             return False
+    body = {"metadata": {"annotations": {PAUSED: "somebody"}}}
     refused = (
+        lambda: cluster.clients[ROOT].patch(NODES, FIRST, body, kind=PatchKind.MERGE),
         lambda: cluster.create(ROOT, requestedBy="somebody"),
         lambda: _write(cluster, ROOT, Switches(Pause("somebody", ""))),
     )
@@ -116,6 +130,7 @@ def _in_force(cluster: Cluster) -> bool:
 def _may(cluster: Cluster, who: str) -> bool:
     try:
         cluster.create(who)
+        cluster.clients[who].patch(NODES, FIRST, {}, kind=PatchKind.MERGE)
         cluster.clients[who].get(CONFIG_MAPS, STATE, NAMESPACE)
     except NotFound:
         return True
@@ -448,6 +463,96 @@ def test_other_config_maps_are_nobodys_business(cluster: Cluster) -> None:
     made = cluster.clients[ROOT].create(CONFIG_MAPS, body, NAMESPACE)
 
     assert made["data"] == {"pause": "anything"}
+
+
+# The pause of one node.
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> str:
+    """A new node, nobody's yet."""
+    name = f"n{next(_NUMBERS)}"
+    cluster.clients[ROOT].create(
+        NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    )
+    return name
+
+
+def _pause_node(
+    cluster: Cluster, who: str, node: str, value: str | None, part: str | None = None
+) -> None:
+    body = {"metadata": {"annotations": {PAUSED: value}}}
+    cluster.clients[who].patch(NODES, node, body, kind=PatchKind.MERGE, subresource=part)
+
+
+def _paused(cluster: Cluster, node: str) -> str | None:
+    found = cluster.clients[ROOT].get(NODES, node)["metadata"].get("annotations") or {}
+    return found.get(PAUSED)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(ALICE, id="P1 the name alone"),
+        pytest.param(f"{ALICE}: new board: see #12", id="P2 the name and why"),
+    ],
+)
+def test_a_person_pauses_a_node_and_anybody_who_may_ends_the_pause(
+    cluster: Cluster, node: str, value: str
+) -> None:
+    _pause_node(cluster, ALICE, node, value)
+    assert _paused(cluster, node) == value
+
+    _pause_node(cluster, BOB, node, f"{BOB}: and I")
+    assert _paused(cluster, node) == f"{BOB}: and I"
+    _pause_node(cluster, ALICE, node, None)
+
+    assert _paused(cluster, node) is None
+
+
+@pytest.mark.parametrize(
+    ("who", "value", "part"),
+    [
+        pytest.param(ALICE, f"{BOB}: x", None, id="P3 nobody pauses in another's name"),
+        pytest.param(ROOT, ALICE, None, id="P4 nor does an administrator"),
+        pytest.param(ROOT, ALICE, "status", id="P5 not by way of the status either"),
+        pytest.param(ALICE, "", None, id="P6 a pause has a name"),
+        pytest.param(ALICE, f"{ALICE}x", None, id="P7 the whole name and no more"),
+        pytest.param(ALICE, f" {ALICE}", None, id="P8 at the beginning"),
+        pytest.param(SERVICE, ALICE, None, id="P9 the service pauses for nobody"),
+        pytest.param(SERVICE, SERVICE_USER, None, id="P10 nor for itself"),
+    ],
+)
+def test_a_pause_of_a_node_in_no_name_of_ones_own_is_refused(
+    cluster: Cluster, node: str, who: str, value: str, part: str | None
+) -> None:
+    _pause_node(cluster, BOB, node, BOB)
+
+    with pytest.raises(Forbidden) as error:
+        _pause_node(cluster, who, node, value, part)
+
+    assert "who pauses a node is named" in why_not(error)
+    assert _paused(cluster, node) == BOB
+
+
+def test_whoever_writes_a_paused_node_for_another_reason_meets_no_policy(
+    cluster: Cluster, node: str
+) -> None:
+    _pause_node(cluster, ALICE, node, ALICE)
+    heard = {"conditions": [{"type": "Ready", "status": "True", "reason": "R", "message": ""}]}
+    body = {"metadata": {"annotations": {"x": "1"}, "labels": {"rack": "7"}}}
+    others = cluster.clients[ROOT]
+
+    others.patch(NODES, node, {"status": heard}, kind=PatchKind.MERGE, subresource="status")
+    others.patch(NODES, node, body, kind=PatchKind.MERGE)
+    cluster.clients[SERVICE].patch(NODES, node, body, kind=PatchKind.MERGE)
+    raw = others.get(NODES, node)
+    raw["spec"]["unschedulable"] = True
+    others.replace(NODES, raw)
+
+    found = others.get(NODES, node)
+    assert (found["spec"]["unschedulable"], _paused(cluster, node)) == (True, ALICE)
+    assert found["status"]["conditions"][0]["type"] == "Ready"
 
 
 def test_the_policies_know_the_service_by_the_name_of_its_account(

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,7 @@ class World:
     api: KubernetesAPI
     doorway: Doorway
     folder: Path
+    deployed: Path
     replicas: list[Served] = field(default_factory=list)
 
     # The API.
@@ -223,7 +225,32 @@ class World:
             old = _generation(each)
             each.catalogue(content)
             each.hang_up()
-            wait_until("the new catalogue", lambda e=each, o=old: _generation(e) != o)  # type: ignore[misc]
+            wait_until("the new catalogue", partial(_has_changed, each, old))
+
+    def without_replicas(self) -> None:
+        """As before the first was started, with the manifests applied anew."""
+        self.doorway.lead_only_to()
+        for each in self.replicas:
+            each.kill()
+        self.replicas.clear()
+        self.delete("Secret", "nodemend-gpu-admission-tls", NAMESPACE)
+        for each in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+            self.delete(each, NAME)
+        self.apply(rendered(self.deployed))
+
+    def clear(self, kind: str, *keep: str) -> None:
+        """Delete all of a kind, until they are gone."""
+        wait_until(f"no {kind} to be left", lambda: not self._swept(kind, keep), 60)
+
+    def _swept(self, kind: str, keep: Sequence[str]) -> list[str]:
+        names = {each["metadata"]["name"] for each in self.items(kind)} - set(keep)
+        for name in names:
+            self.delete(kind, name)
+        return sorted(names)
+
+
+def _has_changed(served: Served, old: str) -> bool:
+    return _generation(served) != old
 
 
 def _generation(served: Served) -> str:
@@ -336,7 +363,7 @@ def a_world(
             egress=doorway.path,
         ) as api,
     ):
-        world = World(api, doorway, folder)
+        world = World(api, doorway, folder, deployed)
         world.made({"kind": "Namespace", "metadata": {"name": NAMESPACE}})
         world.apply(objects)
         for name, value in ((HIGH, 1000), (LOW, 0)):
@@ -433,6 +460,12 @@ def unschedulable(world: World, pod: str, namespace: str = "default") -> str:
     found = {each["type"]: each for each in status.get("conditions") or ()}
     scheduled = found.get("PodScheduled", {})
     return str(scheduled.get("message", "")) if scheduled.get("status") == "False" else ""
+
+
+def landed(world: World, pod: str) -> str:
+    """The node that a pod gets; a scheduler that has not seen all of the nodes yet tries again."""
+    wait_until(f"a node for {pod}", lambda: bool(node_of(world, pod)), 60)
+    return node_of(world, pod)
 
 
 def settled(world: World, pod: str) -> str:

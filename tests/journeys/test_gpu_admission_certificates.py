@@ -4,12 +4,13 @@ import base64
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
 
 import pytest
 from cryptography import x509
 
 from gpu_admission.authority import Step, carry_out, to_secret
+from tests.gpu_admission.served import Served
 from tests.journeys.gpu_admission_certificates import (
     POLICY,
     Load,
@@ -26,10 +27,17 @@ SECRET = "nodemend-gpu-admission-tls"
 CREATIONS = 200
 
 
-@pytest.fixture
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with a_world(tmp_path_factory.mktemp("certificates")) as one:
         yield one
+
+
+@pytest.fixture
+def world(started: World) -> Iterator[World]:
+    """As nobody had ever started gpu_admission there."""
+    yield started
+    started.without_replicas()
 
 
 def bundles(world: World) -> list[str]:
@@ -54,7 +62,7 @@ def secret(world: World) -> dict[str, str]:
 
 def test_two_replicas_make_one_authority_and_the_api_server_trusts_both(world: World) -> None:
     assert authorities(world) == 0
-    replicas = [world.a_replica(name) for name in ("replica-0", "replica-1")]
+    replicas = [world.a_replica(name) for name in ("first-0", "first-1")]
 
     world.start(*replicas)
 
@@ -86,10 +94,10 @@ def test_an_authority_that_ends_is_followed_by_another_without_one_failed_call(
     assert authorities(world) == 2, "the successor is to be trusted before it signs"
 
     with Load(world) as load:
-        wait_until("the first to change", lambda: nudged(replicas, first) >= 1, 60)
+        wait_until("the first to change", lambda: nudged(replicas, first) >= 1, 120)
         wait_until("both to change", lambda: nudged(replicas, first) == 2, 60)
-        seen = len(load.answers)
-        wait_until("creations since", lambda: len(load.answers) > max(seen + 50, CREATIONS), 120)
+        creations(load, 50)
+        wait_until("enough of them", lambda: len(load.answers) > CREATIONS, 120)
 
     assert load.failed() == []
     assert len(load.answers) > CREATIONS
@@ -100,27 +108,50 @@ def test_cert_managers_certificate_is_renewed_without_one_failed_call(world: Wor
     """New files twice: of the same authority, and of another one that callers trust already."""
     first = by_hand()
     folder = world.folder / "held"
-    replica = world.a_replica("replica-0", **certificate_files(folder, first))
+    replica = world.a_replica("renewed", **certificate_files(folder, first))
     ca_bundle(world, first)
     world.start(replica)
 
     with Load(world) as load:
-        for number, held in enumerate((by_hand(Step.CERTIFICATE, first), by_hand())):
+        for held in (by_hand(Step.CERTIFICATE, first), by_hand()):
             ca_bundle(world, first, held)
-            wait_until(
-                "the API server to know", lambda n=number: len(load.answers) > 40 * (n + 1), 60
-            )  # type: ignore[misc]
+            creations(load, 40)  # the API server knows by then
+            before = len(changes([replica])[0])
             write_files(folder, held)
-            wait_until("the change", lambda n=number: len(changes([replica])[0]) > n, 60)  # type: ignore[misc]
-        seen = len(load.answers)
-        wait_until("creations since", lambda: len(load.answers) > max(seen + 50, CREATIONS), 120)
+            wait_until("the change", partial(_has_more, replica, before), 60)
+        creations(load, 50)
+        wait_until("enough of them", lambda: len(load.answers) > CREATIONS, 120)
 
     assert load.failed() == []
 
 
+def test_a_replica_that_is_taken_away_fails_no_call(world: World) -> None:
+    """As in a rollout: its Service leads elsewhere, it is asked to end, and its last callers hear of it."""
+    first, second = world.a_replica("leaving"), world.a_replica("staying")
+    world.start(first, second)
+
+    with Load(world) as load:
+        creations(load, 20)
+        world.doorway.ports = (second.port,)
+        assert first.terminate() == 0
+        creations(load, 20)
+
+    assert load.failed() == []
+
+
+def creations(load: Load, more: int) -> None:
+    """So many since now."""
+    seen = len(load.answers)
+    wait_until(f"{more} creations", lambda: len(load.answers) > seen + more, 120)
+
+
+def _has_more(replica: Served, before: int) -> bool:
+    return len(changes([replica])[0]) > before
+
+
 def ending_soon() -> dict[str, str]:
     """An authority with little more left than its successor's time to become known, and a good certificate."""
-    now, left = datetime.now(UTC), timedelta(seconds=210)
+    now, left = datetime.now(UTC), timedelta(seconds=240)
     held = carry_out(Step.FIRST, None, POLICY, now - POLICY.authority_lifetime + left)
     return to_secret(carry_out(Step.CERTIFICATE, held, POLICY, now))
 
@@ -130,18 +161,18 @@ def hold(world: World, data: dict[str, str]) -> None:
     world.made(body, NAMESPACE)
 
 
-def shorten(replica: Any) -> None:
+def shorten(replica: Served) -> None:
     """Certificates that last as briefly as is allowed."""
     text = replica.config_file.read_text("utf-8")
     lines = "  lifetime: 1h\n  authority_lifetime: 4h\n"
     replica.config_file.write_text(text.replace("self_signed:\n", f"self_signed:\n{lines}"))
 
 
-def served_by(replicas: list[Any]) -> list[bytes]:
+def served_by(replicas: list[Served]) -> list[bytes]:
     return [each.folder.joinpath("tls", "tls.crt").read_bytes() for each in replicas]
 
 
-def nudged(replicas: list[Any], first: list[bytes]) -> int:
+def nudged(replicas: list[Served], first: list[bytes]) -> int:
     """How many serve another certificate; they are asked to look, which they do each minute anyway."""
     for each in replicas:
         each.hang_up()
@@ -152,7 +183,7 @@ def nudged(replicas: list[Any], first: list[bytes]) -> int:
     )
 
 
-def changes(replicas: list[Any]) -> list[list[str]]:
+def changes(replicas: list[Served]) -> list[list[str]]:
     return [
         [each["event"] for each in replica.log() if each.get("event") == "certificate_changed"]
         for replica in replicas

@@ -24,6 +24,7 @@ from tests.journeys.gpu_admission_world import (
     a_world,
     add_node,
     asking,
+    landed,
     node_of,
     settled,
     unschedulable,
@@ -63,11 +64,12 @@ def catalogue(**policy: Any) -> dict[str, Any]:
     return {**shipped, "cpu_policy": {**CPU_POLICY, **policy}}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     deployed = overlay(tmp_path_factory.mktemp("overlay"))
     with a_world(tmp_path_factory.mktemp("cpus"), deployed, scheduler=True) as one:
         add_node(one, a_node("n-gpu", "l4", gpus=4), [TAINT])
+        one.start(a_replica(one, "replica-0"))
         yield one
 
 
@@ -78,10 +80,12 @@ def a_replica(world: World, name: str) -> Served:
 
 
 @pytest.fixture
-def served(world: World) -> Served:
-    one = a_replica(world, "replica-0")
-    world.start(one)
-    return one
+def served(world: World) -> Iterator[Served]:
+    """With one GPU node; what a test has submitted is gone afterwards."""
+    until_it_carries(world, "n-gpu", "4k")
+    yield world.served
+    world.clear("Pod")
+    world.clear("Node", "n-gpu")
 
 
 def carries(world: World, node: str) -> str | None:
@@ -130,7 +134,7 @@ def test_the_resource_is_the_cpu_request_of_each_container(world: World, served:
         initContainers=[a_container("init", requests={"cpu": "2"})],
     )
 
-    spec = world.create(pod, namespace="ranged").spec
+    spec = world.create(pod, namespace="ranged", dry_run=True).spec
 
     containers = [*spec["initContainers"], *spec["containers"]]
     for part in ("limits", "requests"):
@@ -144,7 +148,7 @@ def _milli(amount: str) -> int:
 
 
 def test_low_pods_tolerate_gpu_nodes_and_carry_nothing(world: World, served: Served) -> None:
-    spec = world.create(a_cpu_pod("low", "2", LOW)).spec
+    spec = world.create(a_cpu_pod("low", "2", LOW), dry_run=True).spec
 
     assert CPU_RESOURCE not in spec["containers"][0]["resources"]["requests"]
     assert (
@@ -170,11 +174,10 @@ def test_neither_gpu_pods_nor_the_systems_are_met_by_the_rule(world: World, serv
 def test_low_cpu_pods_fill_a_gpu_node_and_leave_it_for_a_gpu_pod(
     world: World, served: Served
 ) -> None:
-    until_it_carries(world, "n-gpu", "4k")
     names = [f"low-{number}" for number in range(4)]
     for name in names:
         world.made(a_cpu_pod(name, "4", LOW, terminationGracePeriodSeconds=0))
-    assert [settled(world, each) for each in names] == ["n-gpu"] * 4
+    assert [landed(world, each) for each in names] == ["n-gpu"] * 4
     world.made(a_cpu_pod("one-too-many", "4", LOW))
     assert settled(world, "one-too-many") == ""
 
@@ -182,7 +185,7 @@ def test_low_cpu_pods_fill_a_gpu_node_and_leave_it_for_a_gpu_pod(
     train["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "6"}
     world.made(train)
 
-    wait_until("the GPU pod's place", lambda: node_of(world, "train") == "n-gpu", 60)
+    assert landed(world, "train") == "n-gpu"
     left = [each for each in names if world.get("Pod", each).code == 200]
     gone = [each for each in names if each not in left]
     assert len(gone) == 2, left
@@ -193,11 +196,10 @@ def test_high_cpu_pods_have_their_part_of_a_gpu_node_and_are_never_driven_out(
     world: World, served: Served
 ) -> None:
     """They tolerate the node by themselves here; the resource is what bounds them."""
-    until_it_carries(world, "n-gpu", "4k")
     tolerating: dict[str, Any] = {"tolerations": [TAINT], "terminationGracePeriodSeconds": 0}
     for name in ("high-0", "high-1"):
         world.made(a_cpu_pod(name, "2", HIGH, **tolerating))
-    assert [settled(world, each) for each in ("high-0", "high-1")] == ["n-gpu"] * 2
+    assert [landed(world, each) for each in ("high-0", "high-1")] == ["n-gpu"] * 2
 
     world.made(a_cpu_pod("high-2", "1", HIGH, **tolerating))
     assert settled(world, "high-2") == ""
@@ -207,7 +209,7 @@ def test_high_cpu_pods_have_their_part_of_a_gpu_node_and_are_never_driven_out(
         pod = asking("l4", name=f"train-{number}", priority=HIGH)
         pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "4"}
         world.made(pod)
-        assert settled(world, f"train-{number}") == "n-gpu"
+        assert landed(world, f"train-{number}") == "n-gpu"
     pod = asking("l4", name="train-3", priority=HIGH)
     pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "4"}
     world.made(pod)
@@ -223,7 +225,7 @@ def test_on_a_cpu_node_high_pods_have_all_there_is(world: World, served: Served)
 
     for number in range(4):
         world.made(a_cpu_pod(f"high-{number}", "2", HIGH))
-        assert settled(world, f"high-{number}") == "n-cpu"
+        assert landed(world, f"high-{number}") == "n-cpu"
     world.made(a_cpu_pod("high-4", "100m", HIGH))
     assert settled(world, "high-4") == ""
 
@@ -234,7 +236,6 @@ def test_on_a_cpu_node_high_pods_have_all_there_is(world: World, served: Served)
 def test_the_part_is_kept_by_selector_after_restarts_of_kubelets_and_new_catalogues(
     world: World, served: Served
 ) -> None:
-    until_it_carries(world, "n-gpu", "4k")
     dear = a_node("n-dear", "h100", gpus=8)
     dear["metadata"]["labels"][EXPENSIVE] = "yes"
     add_node(world, dear, [TAINT])
@@ -252,6 +253,7 @@ def test_the_part_is_kept_by_selector_after_restarts_of_kubelets_and_new_catalog
     assert status["capacity"]["cpu"] == "8"
     wait_until("the metric", lambda: _nodes(served, "right") == 1)
     assert _nodes(served, "wrong") == 0
+    world.catalogue(catalogue())
 
 
 def _nodes(served: Served, state: str) -> float | None:
@@ -262,7 +264,6 @@ def test_another_replica_goes_on_when_the_leader_dies(world: World, served: Serv
     """What a kubelet took away meanwhile is put back, by one of them only."""
     other = a_replica(world, "replica-1")
     world.start(other)
-    until_it_carries(world, "n-gpu", "4k")
     wait_until("the first to lead", lambda: served.metric("gpu_admission_leader") == 1)
     assert other.metric("gpu_admission_leader") == 0
 

@@ -17,7 +17,16 @@ from tests.gpu_admission.admitting import GPU, LABEL, settings_of, with_model
 from tests.gpu_admission.pod_shapes import OTHER_LABEL, pods
 from tests.gpu_admission.scheduling_model import node_takes
 from tests.gpu_admission.test_mutation_properties import L4, amounts, has_card, wanted_cards
-from tests.journeys.gpu_admission_world import HIGH, P, World, a_node, a_world, add_node
+from tests.journeys.gpu_admission_world import (
+    HIGH,
+    P,
+    World,
+    a_node,
+    a_pod,
+    a_world,
+    add_node,
+    landed,
+)
 from tests.journeys.service import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -45,6 +54,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             node["metadata"]["labels"].update(labels)
             node["status"]["capacity"]["pods"] = node["status"]["allocatable"]["pods"] = "1000"
             add_node(one, node, [{"key": ONLY, "value": name, "effect": "NoSchedule"}])
+        for name in NODES:  # the scheduler has seen all of them as they are
+            one.made(as_submitted({"spec": {"priority": 0, **a_pod()["spec"]}}, name, name))
+            assert landed(one, name) == name
+        one.clear("Pod")
         yield one
 
 

@@ -23,12 +23,14 @@ from chassis.kube_client import (
     KubeClient,
     KubeSettings,
     PatchKind,
+    Resource,
 )
 from remediator.cluster import (
     AskProbe,
     CreateJob,
     DeleteJob,
     DeletePod,
+    Effect,
     EvictionKind,
     EvictPod,
     ForgetWish,
@@ -292,6 +294,45 @@ def test_no_job_is_made_once_the_node_has_rebooted(bench: Bench) -> None:
     with pytest.raises(Conflict, match="rebooted"):
         bench.cluster.apply(operation, job("op-1"))
 
+    assert not bench.client.list(JOBS, "default").items
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        pytest.param("isolate", id="F1 a node is isolated"),
+        pytest.param("release", id="F2 a node is released"),
+        pytest.param("probe", id="F3 a probe is asked for"),
+        pytest.param("job", id="F4 a Job is made"),
+    ],
+)
+def test_what_changes_while_the_node_is_read_refuses_the_write(
+    bench: Bench, effect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call may take longer than a term, and the operation be another leader's by then."""
+    if effect == "release":
+        bench.isolate()
+    effects: dict[str, Effect] = {
+        "isolate": Isolate(bench.node, bench.uid, "no-1"),
+        "release": Release(bench.node, bench.uid, "no-1", bench.operation.uid),
+        "probe": AskProbe(bench.node, bench.uid, bench.operation.uid),
+        "job": job("op-1"),
+    }
+    before = bench.raw()["spec"].get("taints"), bench.annotations()
+    read = bench.client.get
+
+    def slow(resource: Resource, *arguments: Any, **options: Any) -> dict[str, Any]:
+        found = read(resource, *arguments, **options)
+        if resource is NODES:
+            monkeypatch.setattr(bench.client, "get", read)
+            bench.cluster.record(bench.operation, OperationStatus(phase=Phase.GATED, since=now()))
+        return found
+
+    monkeypatch.setattr(bench.client, "get", slow)
+    with pytest.raises(Conflict, match="has changed"):
+        bench.cluster.apply(bench.operation, effects[effect])
+
+    assert (bench.raw()["spec"].get("taints"), bench.annotations()) == before
     assert not bench.client.list(JOBS, "default").items
 
 

@@ -25,13 +25,14 @@ from tests.remediator.building import (
     REBOOT,
     config_of,
     operation_of,
+    pinned,
     playbook_of,
     seen,
 )
-from tests.remediator.deciding import cured, decide, ours, pinned, status, verifying, went
+from tests.remediator.deciding import cured, decide, ours, status, verifying, went
 from tests.remediator.small_world import World
 
-SOAKED = {"clear_since": NOW - 2 * MINUTE}
+SOAKED: dict[str, Any] = {"clear_since": NOW - 2 * MINUTE}
 ASKED = {"wish": Wish.RELEASE, "wish_by": "ada"}
 
 

@@ -22,7 +22,7 @@ from remediator.cluster import (
     QueryView,
     Sight,
 )
-from remediator.config import ProofSettings
+from remediator.config import FreshnessSettings, ProofSettings
 from remediator.operation import NodeOperation, Reason
 from remediator.proof import judge
 from tests.remediator.repair_inputs import (
@@ -143,6 +143,26 @@ def test_not_proven_and_the_soak_starts_anew_when(observation: Observation) -> N
     assert (judgement.reason, judgement.clear_since) == (Reason.WAITS_FOR_CHECKS, None)
     assert judgement.ask_probe is False
     assert judgement.wake_at == at(FRESH + 15)
+
+
+@pytest.mark.parametrize(
+    ("status", "age", "expected"),
+    [
+        pytest.param("False", 60, Proven, id="G1 what was judged a minute ago counts"),
+        pytest.param("False", 61, NotYet, id="G2 of an agent that may be dead nothing does"),
+        pytest.param("False", -61, NotYet, id="G3 nor of a node whose clock is ahead"),
+        pytest.param("True", 61, NotYet, id="G4 an old problem stays a problem"),
+    ],
+)
+def test_how_long_ago_a_condition_may_have_been_judged(
+    status: str, age: float, expected: type
+) -> None:
+    freshness = FreshnessSettings(conditions="1m")
+    look = with_condition(judged("GPUIsLost", status, at(FRESH - age), at(100)))
+    judgement = judge(operation(), look, ALL, at(FRESH), freshness)
+
+    assert isinstance(judgement, expected)
+    assert ("last looked at" in judgement.text) is (expected is NotYet and status == "False")
 
 
 def _late(observation: Observation) -> Observation:

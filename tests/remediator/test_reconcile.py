@@ -11,7 +11,7 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
-from chassis.errors import TemporaryError
+from chassis.errors import PermanentError, TemporaryError
 from chassis.kube_lease import Term
 from remediator.cluster import BreakerState, NodeView
 from remediator.config import Config
@@ -20,6 +20,7 @@ from remediator.metrics import IntakeMetrics, ReconcileMetrics
 from remediator.operation import (
     HeldBy,
     NodeOperation,
+    OperationStatus,
     Phase,
     Reason,
     Trigger,
@@ -442,6 +443,29 @@ def test_a_condition_of_a_node_whose_operation_cannot_be_read_is_looked_at_again
         return bool(door.kept)
 
     lead_until(one, mended)
+
+
+class OneRefused(MemoryCluster):
+    """Writes of no-1 are refused for good, as by a definition that has become stricter."""
+
+    def record(self, operation: NodeOperation, status: OperationStatus) -> NodeOperation:
+        if operation.name == "no-1":
+            raise PermanentError("refused")
+        return super().record(operation, status)
+
+
+def test_an_operation_that_cannot_be_written_holds_up_no_other_when_leadership_begins() -> None:
+    waits = replace(operation_of("no-2", node="n2"), uid="uid-2")
+    cluster = OneRefused().put(operation_of(), waits)
+
+    def since(name: str) -> datetime | None:
+        operation = cluster.kept[name].operation
+        assert operation is not None
+        return operation.status.since
+
+    lead_until(reconciler(cluster), lambda: since("no-2") is not None)
+
+    assert since("no-1") is None
 
 
 def test_whoever_handed_over_stands_back_for_a_while() -> None:
