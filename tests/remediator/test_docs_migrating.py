@@ -14,7 +14,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "migrating.md"
 
 def section() -> str:
     text = GUIDE.read_text("utf-8")
-    return text[text.index("## From node-operation-controller") :]
+    return text.partition("\n## From node-operation-controller")[2].partition("\n## ")[0]
 
 
 def commands() -> list[list[str]]:
