@@ -34,6 +34,7 @@ ADMINS = "system:masters"
 _DEFAULT_FOLDER = Path("/usr/local/kubebuilder/bin")
 _START_SECONDS = 60
 _AUDIT_POLICY, _AUDIT_LOG = "audit-policy.json", "audit.log"
+_EGRESS = "egress.json"
 _CONTROLLERS = (
     "*",
     "-node-lifecycle-controller",  # would taint nodes that no kubelet speaks for
@@ -183,6 +184,7 @@ def running_kubernetes_api(
     controllers: bool = False,
     scheduler: bool = False,
     audit_policy: Mapping[str, Any] | None = None,
+    egress: Path | None = None,
 ) -> Iterator[KubernetesAPI]:
     """Start both in `folder` and wait until the API is ready; stop both at the end.
 
@@ -191,6 +193,7 @@ def running_kubernetes_api(
         controllers: Start the controller-manager, too, without the node lifecycle controller.
         scheduler: Start the scheduler, too.
         audit_policy: What `audited` tells, as an audit.k8s.io/v1 Policy; nothing is audited without.
+        egress: A Unix socket whose CONNECT proxy the API server calls Services through; there is no cluster network.
 
     Raises:
         ProgramError: One of them ended, or was not ready in time.
@@ -198,6 +201,8 @@ def running_kubernetes_api(
     authority = an_authority(folder / "certificates")
     if audit_policy is not None:
         (folder / _AUDIT_POLICY).write_text(json.dumps(audit_policy))
+    if egress is not None:
+        (folder / _EGRESS).write_text(json.dumps(_egress_through(egress)))
     with ExitStack() as stack:
         etcd_url = f"http://127.0.0.1:{programs.free_port()}"
         port = programs.free_port()
@@ -284,6 +289,7 @@ def _start_apiserver(
         "--allow-privileged=true",
         "--endpoint-reconciler-type=none",
         *_audit_flags(folder),
+        *_egress_flags(folder),
     ]
     return programs.start("kube-apiserver", [str(find("kube-apiserver")), *arguments], folder)
 
@@ -296,6 +302,21 @@ def _audit_flags(folder: Path) -> list[str]:
         f"--audit-log-path={folder / _AUDIT_LOG}",
         "--audit-log-mode=blocking-strict",  # what was answered is in the log
     ]
+
+
+def _egress_flags(folder: Path) -> list[str]:
+    file = folder / _EGRESS
+    return [f"--egress-selector-config-file={file}"] if file.exists() else []
+
+
+def _egress_through(socket: Path) -> dict[str, Any]:
+    transport = {"uds": {"udsName": str(socket)}}
+    connection = {"proxyProtocol": "HTTPConnect", "transport": transport}
+    return {
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{"name": "cluster", "connection": connection}],
+    }
 
 
 def _issued_once(authority: Authority, name: str) -> Path:
