@@ -1,10 +1,18 @@
 """For all tests: logging as it is out of the box; what a run could not test, in its last lines, once a reason."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
+
+# How long one example takes says something of the machine's load only. CI tries the same examples each time.
+settings.register_profile(
+    "unhurried", settings.get_profile("ci" if os.environ.get("CI") else "default"), deadline=None
+)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(autouse=True)
