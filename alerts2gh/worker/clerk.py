@@ -41,6 +41,7 @@ _WRITES = {
     Action.LEAVE: IntentAction.CLOSE,
 }
 _ASK_NOBODY = (Action.NOTHING, Action.SLEEP)
+_MOVES_ISSUE = (IntentAction.CLOSE, IntentAction.REOPEN)
 _MOST_STEPS = 12
 _LAST = 99
 _ASSIGN_UNSEEN = timedelta(minutes=1)
@@ -168,6 +169,16 @@ class Clerk:
         return None
 
     def _forget_intent(self, case: Case, step: Step, now: datetime) -> Worked | None:
+        intent = case.incident.intent
+        if intent is not None and intent.action in _MOVES_ISSUE and case.incident.issue is not None:
+            # Whether it took effect nobody knows, and by now the opposite may be wanted, which the
+            # state that we remember might already seem to be.
+            permission = self._desk.budgets.ask(case.target.credential, None, now)
+            if not permission.allowed:
+                return self._desk.blocked(case, step, permission.at)
+            worked = self._observe(case, step, now)
+            if worked is not None:
+                return worked
         case.incident = without_intent(case.incident, self._desk.recovery, now)
         self._desk.log.info("intent_cleared", incident=case.incident.id, reason=step.reason.value)
         return None

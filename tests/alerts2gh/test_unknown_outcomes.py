@@ -176,6 +176,37 @@ def test_a_close_or_a_reopen_without_an_answer_happens_once(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("steps", "turn", "end"),
+    [
+        pytest.param((resolves, again), flaps, "closed", id="a reopen, and then it resolves"),
+        pytest.param((resolves,), again, "open", id="a close, and then it fires"),
+    ],
+)
+def test_a_process_dies_around_a_write_and_the_opposite_is_wanted_when_another_takes_over(
+    world: World,
+    steps: tuple[Callable[[Accepting], None], ...],
+    turn: Callable[[Accepting], None],
+    end: str,
+    when: str,
+) -> None:
+    live(world, 1)
+    for step in steps[:-1]:
+        step(world)
+        world.advance(20 * MINUTE)
+    world.points.crash_on(f"{when} edit_issue")
+    steps[-1](world)
+    with pytest.raises(CrashError):
+        world.advance(20 * MINUTE)
+    world.restart()
+
+    turn(world)
+    world.advance(HOUR)
+
+    assert world.states() == [end]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
 def test_a_list_that_lags_less_than_the_looks_needs_one_create(world: World, when: str) -> None:
     world.github.state.switches.list_lag = LONGEST_LOOK - timedelta(seconds=5)
     lose_the_create(world, when)
