@@ -79,9 +79,11 @@ class Verbs:
             bookmark_seconds=self._cluster.bookmark_seconds,
         )
 
+        lines = watching.lines(collection, order, reading.encoder(call), around)
+
         def stream() -> Any:
             with control.watching(connection, call.kind.plural):
-                yield from watching.lines(collection, order, reading.encoder(call), around)
+                yield from lines
 
         return Response(200, stream=stream())
 

@@ -74,11 +74,26 @@ def check_start(collection: Collection, order: WatchOrder) -> None:
 def lines(
     collection: Collection, order: WatchOrder, encode: Encode, around: Surroundings
 ) -> Iterator[bytes]:
-    """The stream of a watch in pieces of whole lines, until its time is over or nobody reads it."""
+    """The stream of a watch in pieces of whole lines, until its time is over or nobody reads it.
+
+    It starts from what there is when this is called, not when its first piece is asked for: who has
+    the head of the answer sees all that happens from then on.
+    """
     ends = time.monotonic() + order.seconds
     with collection.changed:
         present = collection.records(order.namespace) if order.initial else []
         at = around.version() if order.start is None or order.initial else order.start
+    return _lines(collection, order, encode, around, (present, at, ends))
+
+
+def _lines(
+    collection: Collection,
+    order: WatchOrder,
+    encode: Encode,
+    around: Surroundings,
+    start: tuple[list[Record], int, float],
+) -> Iterator[bytes]:
+    present, at, ends = start
     yield from _first(present, order, encode, at)
     next_bookmark = time.monotonic() + around.bookmark_seconds
     while (now := time.monotonic()) < ends and not around.gone():
