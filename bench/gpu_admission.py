@@ -28,10 +28,10 @@ from bench._review_load import paced
 from sandbox import programs
 from sandbox.kubernetes_server import SandboxKubernetes
 
-RUNS = 5
+RUNS = 3
 SATURATE_SECONDS = 5
 RATE = 500
-PACED_SECONDS = 10
+PACED_SECONDS = 5
 MODELS = 100
 BODY_BYTES = 7_000
 HEAD = (
