@@ -13,6 +13,8 @@ from tests.contracts.kubernetes_rules_peers import RealServer, a_real_server
 from tests.gpu_admission.admitting import NOW, TEAM, P, asking, catalogue_of, with_model
 from tests.gpu_admission.pod_shapes import OTHER_LABEL, pods
 
+pytestmark = pytest.mark.slow
+
 L4 = {"vram_gb": 24, "label_key": OTHER_LABEL, "node_label_values": ["l4"], "max_per_node": 4}
 CATALOGUE = catalogue_of(models=with_model("l4", variants=[L4]), defaults={"raw_gpu": "warn"})
 DRY_RUN = "/api/v1/namespaces/default/pods?dryRun=All"

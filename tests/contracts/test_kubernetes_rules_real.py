@@ -25,6 +25,8 @@ from tests.contracts.kubernetes_rules_peers import (
     pod,
 )
 
+pytestmark = pytest.mark.slow
+
 names = count()
 
 

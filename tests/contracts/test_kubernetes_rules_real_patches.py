@@ -25,6 +25,8 @@ from tests.contracts.kubernetes_rules_peers import (
     taint,
 )
 
+pytestmark = pytest.mark.slow
+
 names = count()
 
 
