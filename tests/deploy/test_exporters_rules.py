@@ -1,97 +1,20 @@
-"""The exporters' Prometheus rules: promtool proves when each fires; they use what exists, and the documents tell what to do."""
+"""What is particular to the exporters' Prometheus rules."""
 
-import re
-import subprocess
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-import yaml
 
 from chassis.contracts import ConditionType
 from exporters.condition_writer import PatchResult
 from exporters.config.node_agent import CheckName
 from exporters.gpu_monitor.metrics import PATCH_RESULTS
 from exporters.probe_pods import Outcome
-from tests.deploy.promql_words import documented, mistakes, words
-from tests.deploy.test_prometheus_rules import run
+from tests.deploy.rule_files import EXPORTERS
 
-ROOT = Path(__file__).parents[2]
-RULES_FILE = ROOT / "deploy" / "prometheus" / "exporters-rules.yaml"
-TESTS_FILES = [
-    ROOT / "deploy" / "prometheus" / "tests" / f"exporters-rules{which}.test.yaml"
-    for which in ("", "-days")
-]
-OPERATIONS = ROOT / "docs" / "operations.md"
-
-DOCUMENT: dict[str, Any] = yaml.safe_load(RULES_FILE.read_text("utf-8"))
-RULES: dict[str, dict[str, Any]] = {
-    rule["alert"]: rule for group in DOCUMENT["groups"] for rule in group["rules"]
-}
-CASES: list[dict[str, Any]] = [
-    case for file in TESTS_FILES for case in yaml.safe_load(file.read_text("utf-8"))["tests"]
-]
-SCRAPED = frozenset({"job"})
-"""Labels that Prometheus adds and a rule may name."""
 ONE_A_PROCESS = {"ExporterWatchOld", "ExporterWatchRelists"} | {
     f"Exporter{each}ReloadFailed" for each in ("Config", "Certificate")
 }
 """Alerts about single processes; all others are told once, however many tell."""
-
-
-# When they fire.
-
-
-def test_the_rules_fire_when_they_should_and_only_then(promtool: str) -> None:
-    done = run(promtool, "test", "rules", *TESTS_FILES)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def cases(*, firing: bool) -> list[tuple[str, str]]:
-    """The alert and the name of each case in which it is expected to fire, or not to."""
-    return [
-        (test["alertname"], case["name"])
-        for case in CASES
-        for test in case["alert_rule_test"]
-        if bool(test["exp_alerts"]) is firing
-    ]
-
-
-@pytest.mark.parametrize("firing", [True, False], ids=["fires", "is quiet"])
-def test_every_rule_has_a_case_where_it(firing: bool) -> None:
-    assert [alert for alert in RULES if alert not in dict(cases(firing=firing))] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("always", "expr"), [(True, "vector(1)"), (False, "vector(0) > 1")], ids=["always", "never"]
-)
-def test_a_rule_that_fires(promtool: str, tmp_path: Path, always: bool, expr: str) -> None:
-    """Is noticed by each case that is there for it: the cases can fail."""
-    rules = [{**rule, "expr": expr} for rule in RULES.values()]
-    for rule in rules:
-        rule.pop("for", None)
-    groups = {"groups": [{"name": "all", "rules": rules}]}
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(groups))
-    tests = [tmp_path / file.name for file in TESTS_FILES]
-    for copy, file in zip(tests, TESTS_FILES, strict=True):
-        text = yaml.safe_load(file.read_text("utf-8"))
-        copy.write_text(yaml.safe_dump({**text, "rule_files": ["rules.yaml"]}))
-
-    told = run(promtool, "test", "rules", *tests)
-
-    said = told.stdout + told.stderr
-    assert [name for _, name in cases(firing=not always) if f"name: {name}" not in said] == []
-
-
-# What they use.
-
-
-@pytest.mark.parametrize("alert", RULES)
-def test_a_rule_uses_only_metrics_and_labels_that_exist(alert: str) -> None:
-    assert words(RULES[alert]["expr"]).metrics
-    assert mistakes(RULES[alert]["expr"], documented(), SCRAPED) == []
 
 
 def test_the_values_that_rules_look_for_exist() -> None:
@@ -103,56 +26,20 @@ def test_the_values_that_rules_look_for_exist() -> None:
         "result": {*PatchResult, *PATCH_RESULTS, *Outcome},
         "gpu_count": {"0"},
     }
-    used = {match for rule in RULES.values() for match in words(rule["expr"]).matchers}
 
-    unknown = {
-        (label, each)
-        for _, label, value in used
-        for each in value.split("|")
-        if each not in known[label]
-    }
-    assert unknown == set()
+    assert EXPORTERS.unknown_values(known) == set()
+    assert {label for _, label, _ in EXPORTERS.matchers()} <= set(known)
 
 
 def test_every_condition_has_an_alert_of_its_name_that_stops_when_nobody_vouches_for_it() -> None:
     for kind in ConditionType:
-        expr = RULES[kind]["expr"]
+        expr = EXPORTERS.rules[kind]["expr"]
         assert f'nodemend_node_condition{{condition="{kind}", status="true"}}' in expr
         assert f'min_over_time(nodemend_node_condition_stale{{condition="{kind}"}}[30m])' in expr
 
 
-@pytest.mark.parametrize("alert", sorted(RULES.keys() - ONE_A_PROCESS))
+@pytest.mark.parametrize("alert", sorted(EXPORTERS.rules.keys() - ONE_A_PROCESS))
 def test_an_alert_stays_the_same_when_an_exporter_moves(alert: str) -> None:
-    expr = RULES[alert]["expr"]
+    expr = EXPORTERS.rules[alert]["expr"]
 
     assert "without (instance, pod" in expr or expr.startswith(("absent(", "group by (job)"))
-
-
-# What people read.
-
-
-def sections() -> dict[str, str]:
-    """The sections below "Alerts of the exporters" in docs/operations.md."""
-    text = OPERATIONS.read_text("utf-8").partition("\n## Alerts of the exporters\n")[2]
-    headed = re.split(r"^### ", text.partition("\n## ")[0], flags=re.MULTILINE)[1:]
-    return {name: body.strip() for name, _, body in (each.partition("\n") for each in headed)}
-
-
-def test_every_alert_has_its_section_and_no_section_is_left_over() -> None:
-    assert list(sections()) == list(RULES)
-    assert all(sections().values())
-
-
-@pytest.mark.parametrize("alert", RULES)
-def test_an_alert_says_what_is_wrong_how_bad_it_is_and_where_to_read_on(alert: str) -> None:
-    rule = RULES[alert]
-
-    assert rule["labels"]["severity"] in {"critical", "warning"}
-    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
-    assert rule["annotations"]["runbook"] == f"docs/operations.md#{alert.lower()}"
-
-
-def test_promtool_takes_the_file(promtool: str) -> None:
-    done: subprocess.CompletedProcess[str] = run(promtool, "check", "rules", RULES_FILE)
-
-    assert done.returncode == 0, done.stdout + done.stderr
