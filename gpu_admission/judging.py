@@ -15,8 +15,9 @@ from gpu_admission.catalogue import (
     PodRules,
     PriorityClasses,
 )
-from gpu_admission.gpu_request import PodRequest, Reason, Refusal, shortened
+from gpu_admission.gpu_request import Ask, PodRequest, Reason, Refusal, shortened
 from gpu_admission.gpu_request.shapes import mapping, mappings
+from gpu_admission.review import Answer
 from gpu_admission.selection import (
     NO_PRIORITY_CLASSES,
     Circumstances,
@@ -26,6 +27,27 @@ from gpu_admission.selection import (
     select,
     too_many_gpus,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """What must not be made; the text says what, where, and what to do instead."""
+
+    reason: Reason
+    text: str
+    code: int
+    asks: tuple[Ask, ...] = ()
+    class_name: str = ""
+    """Empty if not known yet."""
+
+    def answer(self) -> Answer:
+        """For the API server."""
+        return Answer(
+            allowed=False,
+            code=self.code,
+            text=self.text,
+            audit_annotations={"denied": self.reason.value},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +93,10 @@ class Case:
             warnings,
             in_daemonset,
         )
+
+    def denied(self, refusal: Refusal) -> Denied:
+        """The refusal as an answer."""
+        return Denied(refusal.reason, refusal.text, refusal.code, refusal.asks, self.gpu_class.name)
 
 
 def judge(case: Case, request: PodRequest) -> Selection | Refusal | None:

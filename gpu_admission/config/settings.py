@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from chassis.config import Duration, Settings
 from chassis.kube_client import KubeSettings
+from chassis.kube_lease import LeaseSettings
 from chassis.serving import ServingSettings
 from chassis.serving.settings import PEMFile
 
@@ -41,20 +42,11 @@ class SelfSignedSettings(Settings):
         return self
 
 
-class LeaderSettings(Settings):
+class LeaderSettings(LeaseSettings):
     """The Lease of the one replica that keeps the nodes' capacity."""
 
     namespace: PlainName = "nodemend"
     lease: PlainName = "nodemend-gpu-admission"
-    lease_duration: Duration = timedelta(seconds=15)
-    renew_deadline: Duration = timedelta(seconds=10)
-    retry_period: Duration = timedelta(seconds=2)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if not self.lease_duration > self.renew_deadline > self.retry_period > timedelta(0):
-            raise ValueError("lease_duration > renew_deadline > retry_period > 0 must hold")
-        return self
 
 
 class CapacitySettings(Settings):

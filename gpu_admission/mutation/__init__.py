@@ -3,10 +3,10 @@
 Pure: the webhook brings the review, the namespace and the time, and sends the answer.
 """
 
+from gpu_admission.judging import Denied
 from gpu_admission.mutation.deciding import mutate
 from gpu_admission.mutation.decisions import (
     Decision,
-    Denied,
     Mutated,
     Unchanged,
     UnchangedReason,

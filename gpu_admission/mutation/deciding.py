@@ -22,7 +22,6 @@ from gpu_admission.gpu_request.shapes import mapping
 from gpu_admission.judging import Case, is_daemonset_pod, judge, warnings_about
 from gpu_admission.mutation.decisions import (
     Decision,
-    Denied,
     Mutated,
     Unchanged,
     UnchangedReason,
@@ -60,7 +59,7 @@ def mutate(
     case = Case.of(pod, namespace, catalogue, now, priorities, in_daemonset=is_daemonset_pod(pod))
     request = requests_of(case.spec, catalogue)
     if isinstance(request, Refusal):
-        return _denied(case, request)
+        return case.denied(request)
     if annotation_of(pod, catalogue) is None:
         return _decided(case, request, request)
     return _claiming(case, request)
@@ -77,8 +76,7 @@ def _claiming(case: Case, request: PodRequest) -> Decision:
         return _decided(case, request, request)
     if request.has_keys or is_confined(case.spec, selection.variants):
         return _decided(case, request, claimed)
-    return _denied(
-        case,
+    return case.denied(
         Refusal(
             Reason.AFFINITY_WEAKENED,
             f"the annotation {case.catalogue.annotation} claims GPUs that the node affinity does not "
@@ -95,7 +93,7 @@ def _decided(case: Case, request: PodRequest, meant: PodRequest) -> Decision:
     """
     selection = judge(case, meant)
     if isinstance(selection, Refusal):
-        return _denied(case, selection)
+        return case.denied(selection)
     done = selection is not None and not request.has_keys
     warnings = (*warnings_about(case, meant), *(selection.warnings if selection else ()))
     annotation = claim_text(meant, selection, case.catalogue) if selection else None
@@ -177,7 +175,3 @@ def _about_annotation(case: Case, annotation: str | None) -> tuple[str, ...]:
         told = "is written by the webhook only and does not fit this pod; it was removed"
         return (f"the annotation {case.catalogue.annotation} {told}",)
     return ()
-
-
-def _denied(case: Case, refusal: Refusal) -> Denied:
-    return Denied(refusal.reason, refusal.text, refusal.code, refusal.asks, case.gpu_class.name)

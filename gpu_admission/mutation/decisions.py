@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpu_admission.gpu_request import Ask, Reason
+from gpu_admission.gpu_request import Ask
+from gpu_admission.judging import Denied
 from gpu_admission.review import Answer, Operation
 from gpu_admission.selection import Selection
 
@@ -59,26 +60,6 @@ class Unchanged:
     def answer(self) -> Answer:
         """For the API server."""
         return Answer(allowed=True, warnings=self.warnings)
-
-
-@dataclass(frozen=True, slots=True)
-class Denied:
-    """A pod that must not be made; the text says what to do. `class_name` is empty if not known yet."""
-
-    reason: Reason
-    text: str
-    code: int
-    asks: tuple[Ask, ...] = ()
-    class_name: str = ""
-
-    def answer(self) -> Answer:
-        """For the API server."""
-        return Answer(
-            allowed=False,
-            code=self.code,
-            text=self.text,
-            audit_annotations={"denied": self.reason.value},
-        )
 
 
 Decision = Mutated | Unchanged | Denied

@@ -3,7 +3,8 @@
 Pure. It never changes anything, so it can fail closed.
 """
 
-from gpu_admission.validation.answers import Allowed, Denied, Verdict
+from gpu_admission.judging import Denied
+from gpu_admission.validation.answers import Allowed, Verdict
 from gpu_admission.validation.pods import validate_pod
 from gpu_admission.validation.workloads import template_of, validate_workload
 

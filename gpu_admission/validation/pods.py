@@ -21,7 +21,7 @@ from gpu_admission.gpu_request.shapes import mapping
 from gpu_admission.judging import Case, is_daemonset_pod, judge
 from gpu_admission.placement import is_confined
 from gpu_admission.selection import NO_PRIORITY_CLASSES, Selection
-from gpu_admission.validation.answers import Allowed, Denied, Verdict
+from gpu_admission.validation.answers import Allowed, Verdict
 
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -41,25 +41,20 @@ def validate_pod(
     case = Case.of(pod, namespace, catalogue, now, priorities, in_daemonset=is_daemonset_pod(pod))
     request = requests_of(case.spec, catalogue)
     if isinstance(request, Refusal):
-        return denied(case, request)
+        return case.denied(request)
     if request.has_keys:
-        return denied(case, _left_over(request))
+        return case.denied(_left_over(request))
     if annotation_of(pod, catalogue) is not None:
         return _claiming(case, request)
     raw = judge(case, request)
-    return denied(case, raw) if isinstance(raw, Refusal) else Allowed()
-
-
-def denied(case: Case, refusal: Refusal) -> Denied:
-    """The refusal as a verdict."""
-    return Denied(refusal.reason, refusal.text, refusal.code, refusal.asks, case.gpu_class.name)
+    return case.denied(raw) if isinstance(raw, Refusal) else Allowed()
 
 
 def _claiming(case: Case, request: PodRequest) -> Verdict:
     claim = read_claim(case.pod, case.catalogue)
     claimed = claimed_request(request, claim) if claim is not None else None
     if claim is None or claimed is None:
-        return denied(case, _forged(case, "it does not tell what the containers ask for"))
+        return case.denied(_forged(case, "it does not tell what the containers ask for"))
     selection = judge(case, claimed)
     agrees = isinstance(selection, Selection) and resource_agrees(request, claim, selection)
     if isinstance(selection, Selection) and agrees:
@@ -69,7 +64,7 @@ def _claiming(case: Case, request: PodRequest) -> Verdict:
     else:
         why = selection.text if isinstance(selection, Refusal) else "the resource is another"
         weakened = _forged(case, why)
-    return _by_another_catalogue(case, request, claim) or denied(case, weakened)
+    return _by_another_catalogue(case, request, claim) or case.denied(weakened)
 
 
 def _by_another_catalogue(case: Case, request: PodRequest, claim: Claim) -> Verdict | None:
@@ -81,7 +76,7 @@ def _by_another_catalogue(case: Case, request: PodRequest, claim: Claim) -> Verd
         return None
     raw = judge(case, request)
     if isinstance(raw, Refusal):
-        return denied(case, raw)
+        return case.denied(raw)
     return Allowed(("this pod's GPUs were chosen by another generation of the catalogue",))
 
 

@@ -14,7 +14,6 @@ from gpu_admission.gpu_request.shapes import mapping
 from gpu_admission.judging import Case, judge, warnings_about
 from gpu_admission.selection import NO_PRIORITY_CLASSES
 from gpu_admission.validation.answers import Allowed, Verdict
-from gpu_admission.validation.pods import denied
 
 _PATHS: Mapping[str, tuple[str, ...]] = {
     "Deployment": ("spec", "template"),
@@ -59,7 +58,7 @@ def validate_workload(  # noqa: PLR0913 - a review and its surroundings, as the 
     if isinstance(outcome, Refusal):
         if old is not None and template_of(kind, old) == template:
             return Allowed((f"its pods would be refused: {outcome.text}",))
-        return denied(case, outcome)
+        return case.denied(outcome)
     if isinstance(request, Refusal) or not request.containers:
         return Allowed()
     return Allowed((*warnings_about(case, request), *(outcome.warnings if outcome else ())))

@@ -10,13 +10,12 @@ from datetime import datetime
 from structlog.typing import FilteringBoundLogger
 
 from gpu_admission.catalogue import Catalogue, NamespaceView, PriorityClasses
+from gpu_admission.judging import Denied
 from gpu_admission.metrics import ReviewMetrics
-from gpu_admission.mutation import Decision, Denied, Mutated, mutate
+from gpu_admission.mutation import Decision, Mutated, mutate
 from gpu_admission.review import Answer, Review
-from gpu_admission.validation import Denied as Refused
 from gpu_admission.validation import Verdict, validate_pod, validate_workload
 
-_POD = "Pod"
 _NOT_OURS = Answer(allowed=True)
 ADMITTED, DENIED, UNCHANGED = "admitted", "denied", "unchanged"
 
@@ -116,7 +115,7 @@ class Desk:
         return self._validated(review, decided)
 
     def _validated(self, review: Review, decided: Verdict) -> Told:
-        if isinstance(decided, Refused):
+        if isinstance(decided, Denied):
             self._tell(review, str(decided.reason), decided.text)
             return Told(decided.answer(), DENIED, str(decided.reason))
         return Told(decided.answer(), ADMITTED)
