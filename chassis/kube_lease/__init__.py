@@ -10,6 +10,7 @@ must not happen twice are fenced by their resourceVersion as well.
 """
 
 from chassis.kube_lease.election import LeaderElection
+from chassis.kube_lease.settings import LeaseSettings
 from chassis.kube_lease.term import Term
 
-__all__ = ["LeaderElection", "Term"]
+__all__ = ["LeaderElection", "LeaseSettings", "Term"]

@@ -76,8 +76,7 @@ class LeaseTimes:
     def __post_init__(self) -> None:
         if not timedelta(0) < self.retry_period < self.renew_deadline < self.lease_duration:
             raise ValueError(
-                "leader election needs retry_period < renew_deadline < lease_duration,"
-                f" not {self.retry_period}, {self.renew_deadline}, {self.lease_duration}"
+                "retry_period must be below renew_deadline, and that below lease_duration"
             )
         if self.lease_duration < timedelta(seconds=1):
             raise ValueError("lease_duration is told in whole seconds, so at least 1 s")

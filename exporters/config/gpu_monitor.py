@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from chassis.config import Duration, Settings
 from chassis.kube_client import KubeSettings
+from chassis.kube_lease import LeaseSettings
 from chassis.serving import ServingSettings
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -64,21 +65,10 @@ Text = Annotated[str, AfterValidator(_not_empty)]
 Wait = Annotated[Duration, AfterValidator(_long_enough)]
 
 
-class LeaderSettings(Settings):
+class LeaderSettings(LeaseSettings):
     """The Lease by which one of several replicas leads; it lies in the namespace of the probe pods."""
 
     lease: Name = "gpu-monitor"
-    lease_duration: Wait = timedelta(seconds=15)
-    renew_deadline: Wait = timedelta(seconds=10)
-    retry_period: Wait = timedelta(seconds=2)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "LeaderSettings":
-        if not self.retry_period < self.renew_deadline < self.lease_duration:
-            raise ValueError(
-                "retry_period must be below renew_deadline, and that below lease_duration"
-            )
-        return self
 
 
 class PodSettings(Settings):

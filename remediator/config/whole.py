@@ -9,6 +9,7 @@ from pydantic_core import InitErrorDetails
 
 from chassis.config import Settings, format_duration
 from chassis.kube_client import KubeSettings
+from chassis.kube_lease import LeaseSettings
 from chassis.serving import ServingSettings
 from chassis.webapp import AuthSettings
 from remediator.config.common import NodePath, Peer, PlainName, SomeTime, WebURL, entries
@@ -36,21 +37,12 @@ class JobSettings(Settings):
     driver_root: NodePath = "/"
 
 
-class LeaderSettings(Settings):
+class LeaderSettings(LeaseSettings):
     """The Lease that one replica holds, and the ConfigMap for pause and breaker beside it."""
 
     namespace: PlainName = "nodemend"
     lease: PlainName = "nodemend-remediator"
     state: PlainName = "nodemend-remediator-state"
-    lease_duration: SomeTime = timedelta(seconds=15)
-    renew_deadline: SomeTime = timedelta(seconds=10)
-    retry_period: SomeTime = timedelta(seconds=2)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if not self.lease_duration > self.renew_deadline > self.retry_period:
-            raise ValueError("lease_duration > renew_deadline > retry_period must hold")
-        return self
 
 
 class TimelinePeer(Peer):

@@ -36,7 +36,7 @@ MISTAKES = {
     "job_template_begins_again": "job_templates.fix: pod.restartPolicy must be Never: a repair that ends is not begun again",
     "job_template_without_containers": "job_templates.fix: pod must be a PodSpec with at least one entry in containers",
     "job_template_without_image": "job_templates.fix: each of pod.containers needs an image",
-    "lease_order": "leader: lease_duration > renew_deadline > retry_period must hold",
+    "lease_order": "leader: retry_period must be below renew_deadline, and that below lease_duration",
     "limit_forgotten_too_soon": "playbooks[0].operations_limit.within: 60d is longer than keep_finished (30d), so operations would be forgotten before they stop counting; raise keep_finished",
     "match_nearly_everything": 'playbooks[0]: match: an entry that fits an alert without labels takes nearly every alert; let one matcher demand a label, like alertname="GPUIsLost"',
     "match_takes_everything": "playbooks[0]: match: an entry without matchers takes every alert; name some labels",
