@@ -48,6 +48,7 @@ from alerts2gh.worker import (
     longest_window,
 )
 from chassis.config import ConfigWatcher
+from chassis.running import serve_until, tell_restart_needed
 from chassis.serving import Server
 from chassis.webapp import create_app
 
@@ -150,11 +151,7 @@ class Service:
         self._budgets.use(config.limits)
         self._alert_sources = alert_sources(config)
         self._config, self._router, self._clerk = config, router, Clerk(desk)
-        changed = [
-            key for key in _NEED_RESTART if getattr(config, key) != getattr(self._started_with, key)
-        ]
-        if changed:
-            self._log.warning("restart_needed", keys=changed)
+        tell_restart_needed(self._log, _NEED_RESTART, self._started_with, config)
 
     def _trackers_for(self, config: Config) -> Mapping[str, Tracker]:
         """A tracker for each credential; an unchanged credential keeps its tracker and what that has learned."""
@@ -245,23 +242,21 @@ class Service:
             PermanentError: The address or the certificate cannot be used.
         """
         self._watcher = watcher
-        try:
-            app = self._application(self._config)
-            server = Server(app, self._config.serving, self._log, self._registry, service=SERVICE)
-            self._loop.start()
-            self._reconciler.start()
-            self._housekeeper.start()
-            server.start()
-            watcher.start()
-            stop.wait()
-            self._log.info("stopping")
-            server.stop()
-        finally:
-            watcher.stop()
-            self._reconciler.stop()
-            self._housekeeper.stop()
-            self._loop.stop()
-            self.close()
+        server = Server(
+            self._application(self._config),
+            self._config.serving,
+            self._log,
+            self._registry,
+            service=SERVICE,
+        )
+        serve_until(
+            stop,
+            server,
+            watcher,
+            self._log,
+            begin=(self._loop.start, self._reconciler.start, self._housekeeper.start),
+            end=(self._reconciler.stop, self._housekeeper.stop, self._loop.stop, self.close),
+        )
 
     @property
     def clerk(self) -> Clerk:

@@ -13,7 +13,7 @@ from chassis.config import ConfigWatcher
 from chassis.kube_client import KubeClient
 from chassis.kube_lease import LeaderElection, Term
 from chassis.kube_watch import WatchMetrics
-from chassis.running import tell_restart_needed
+from chassis.running import serve_until, tell_restart_needed
 from chassis.serving import Server
 from chassis.webapp import create_app
 from remediator import budgets
@@ -239,22 +239,20 @@ class Service:
         Raises:
             PermanentError: The address or the certificate cannot be used.
         """
-        config = self._started_with
         server = Server(
-            self._application(), config.serving, self._log, self._registry, service=SERVICE
+            self._application(),
+            self._started_with.serving,
+            self._log,
+            self._registry,
+            service=SERVICE,
         )
-        try:
-            self._cluster.start()
-            server.start()
-            watcher.start()
-            self._election.start()
-            stop.wait()
-            self._log.info("stopping")
-            self._reconciler.nudge()
-            self._election.stop()
-            server.stop()
-        finally:
-            watcher.stop()
-            self._cluster.stop()
-            self._client.close()
-            self._lease_client.close()
+        serve_until(
+            stop,
+            server,
+            watcher,
+            self._log,
+            begin=(self._cluster.start,),
+            serving=(self._election.start,),
+            stopping=(self._reconciler.nudge, self._election.stop),
+            end=(self._cluster.stop, self._client.close, self._lease_client.close),
+        )
