@@ -99,6 +99,38 @@ def _refuse_write(_data: bytes) -> object:
     raise RuntimeError("write() of WSGI 0.x is not supported; return the body")
 
 
+class _Input:
+    """The body on its way in; knows whether the application has taken all of it. Only `read`, as all of ours do."""
+
+    __slots__ = ("_left", "_stream")
+
+    def __init__(self, stream: Any, length: int | None) -> None:
+        self._stream = stream
+        self._left = length  # None: chunked, until its end is seen
+
+    @property
+    def unread(self) -> bool:
+        """Whether some of it may still come, which the next request would be mistaken for."""
+        return self._left is None or self._left > 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        whole = size is None or size < 0
+        part: bytes = self._stream.read() if whole else self._stream.read(size)
+        if self._left is not None:
+            self._left -= len(part)
+        elif whole or (size and not part):
+            self._left = 0
+        return part
+
+
+def _body_of(scope: dict[str, Any]) -> _Input:
+    declared = scope.get("CONTENT_LENGTH")
+    if declared is not None:
+        return _Input(scope["wsgi.input"], int(declared) if declared.isdigit() else 0)
+    chunked = "HTTP_TRANSFER_ENCODING" in scope
+    return _Input(scope["wsgi.input"], None if chunked else 0)
+
+
 class Bridge:
     """The callback of one worker. After `retire`, each answer asks its client to reconnect."""
 
@@ -125,12 +157,14 @@ class Bridge:
 
     def __call__(self, protocol: Any, scope: dict[str, Any]) -> None:
         self._count(1)
+        given = _body_of(scope)
         try:
-            status, headers, body = self._ask(scope)
+            status, headers, body = self._ask({**scope, "wsgi.input": given})
         except BaseException:  # noqa: BLE001 (whatever it is, the client gets an answer and we a log line)
             self._log.exception("request_crashed")
             status, headers, body = 500, [("Content-Type", "application/json")], _FAILED
-        if self._retired:
+        # A connection with half a body on it is closed; a client that is not told would send into it.
+        if self._retired or given.unread:
             headers.append(("Connection", "close"))
         if isinstance(body, Pieces) and body.size > _GROUP:
             leaving = _Leaving(body.groups(), lambda: self._count(-1))

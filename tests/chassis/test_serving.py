@@ -225,6 +225,32 @@ def test_a_stranger_hears_401_and_can_ask_again(start: Start, connect: Any, tmp_
     assert (answer.status, answer.read()) == (200, b"3")
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        pytest.param(b"Content-Length: 3\r\n\r\nabc", True, id="a body that nobody reads"),
+        pytest.param(
+            b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", True, id="the same, chunked"
+        ),
+        pytest.param(b"Content-Length: 0\r\n\r\n", False, id="an empty body"),
+        pytest.param(b"\r\n", False, id="no body"),
+    ],
+)
+def test_a_client_whose_body_is_left_unread_is_told_to_reconnect(
+    start: Start, body: bytes, told: bool
+) -> None:
+    """Else it sends its next request into a connection that is being closed."""
+    server = start()
+    with socket.create_connection(server.address, timeout=10) as sock:
+        sock.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\n" + body)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += sock.recv(65536)
+
+    assert b" 404 " in head.partition(b"\r\n")[0]
+    assert (b"connection: close" in head.lower()) is told
+
+
 def test_a_body_that_ends_early_reaches_no_handler_as_whole(start: Start) -> None:
     sizes: list[int] = []
 
