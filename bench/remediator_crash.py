@@ -14,7 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bench._alerts2gh import load_average, say
-from tests.journeys.remediator_crash import BUDGET, SHORT_PROOF, Forker, RandomKills, Scene, a_scene
+from tests.journeys.remediator_crash import (
+    BUDGET,
+    SHORT_PROOF,
+    RandomKills,
+    Scene,
+    a_scene,
+    remediator_forker,
+)
 from tests.journeys.remediator_crash_record import reboots_wrong
 from tests.journeys.remediator_crash_trouble import WITHOUT_INTENT, RandomTrouble
 from tests.journeys.remediator_world import Remediator
@@ -57,7 +64,7 @@ def run() -> str:
 def _scene() -> Iterator[tuple[Scene, Path]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        forker = Forker(folder)
+        forker = remediator_forker(folder)
         try:
             with a_scene(folder / "scene", forker, NODES) as scene:
                 yield scene, folder

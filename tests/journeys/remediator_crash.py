@@ -7,9 +7,6 @@ import os
 import random
 import select
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,10 +21,10 @@ from sandbox.kubernetes_server.audit import AuditEntry
 from sandbox.kubernetes_server.control import Asked
 from sandbox.simulated_nodes import Fault, FaultKind
 from sandbox.simulated_nodes.faults import Remedy
+from tests.journeys.forking import Forker
 from tests.journeys.remediator_crash_record import Record, reboots_wrong
 from tests.journeys.remediator_world import (
     PLAYBOOK,
-    ROOT,
     Remediator,
     World,
     a_world,
@@ -51,64 +48,22 @@ SETTINGS: dict[str, Any] = {
     "budgets": [{"name": "few", "max_unavailable": BUDGET}],
     "log_level": "warning",
 }
-_FORKER = """
-import os, signal, sys
+_SERVING = """
 import remediator.__main__ as program
 
 def serve(config, log, identity, change):
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
+    begin(config, log)
     os.setsid()
-    os.chdir(os.path.dirname(config))
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.environ["POD_NAME"] = identity
     if change:
         exec(compile(open(change).read(), change, "exec"), {"program": program})
     os._exit(program.main(["serve", "--config", config]))
-
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a service ended
-print("ready", flush=True)
-for line in sys.stdin:
-    pid = os.fork()
-    if not pid:
-        serve(*line.rstrip("\\n").split("\\t"))
-    print(pid, flush=True)
 """
 
 
-class Forker:
-    """Starts services; `change` is a Python file that is run in the child first, with `program` its __main__."""
-
-    def __init__(self, folder: Path) -> None:
-        script = folder / "forker.py"
-        script.write_text(_FORKER)
-        self._lock = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        self._ask(None)
-
-    def fork(self, *words: object) -> int:
-        return int(self._ask("\t".join(str(word) for word in words)))
-
-    def _ask(self, line: str | None) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with self._lock:
-            if line is not None:
-                self._process.stdin.write(f"{line}\n")
-                self._process.stdin.flush()
-            return self._process.stdout.readline()
-
-    def stop(self) -> None:
-        with self._process:
-            self._process.kill()
+def remediator_forker(folder: Path) -> Forker:
+    """Starts remediators; `change` is a Python file that is run in the child first, with `program` its __main__."""
+    return Forker(folder, _SERVING)
 
 
 class Victim(Remediator):

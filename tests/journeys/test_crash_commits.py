@@ -6,9 +6,7 @@ A process that has imported everything forks the servers, as some seventy starts
 import itertools
 import os
 import signal
-import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,7 +20,8 @@ import pytest
 from sandbox.alert_senders import DUPLICATE, Webhook, group_of, step_webhook
 from sandbox.github_server import SandboxGitHub
 from tests.contracts.postgres_server import HOW_TO_GET_IT, PostgresServer, binaries
-from tests.journeys.service import HOME, ROOT, Service, issues, wait_until
+from tests.journeys.forking import Forker
+from tests.journeys.service import HOME, Service, issues, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -36,8 +35,7 @@ KINDS = (
     ("preparing the database", "storing a delivery", "taking leases", "saving a budget"),
 )
 """The kinds of commit that each life has, as the store calls them: one shard for each line, side by side."""
-FORKER = """
-import os, signal, sys
+SERVING = """
 from contextlib import contextmanager
 from itertools import count
 import alerts2gh.__main__ as program
@@ -64,56 +62,11 @@ def killing(kind, number, when, note):
     return write_or_die
 
 def serve(config, log, kind, number, when, note):
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    os.chdir(os.path.dirname(config))
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    begin(config, log)
     Connections.write = killing(kind, int(number), when, note)
     os._exit(program.main(["serve", "--config", config]))
-
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a server ended
-print("ready", flush=True)
-for line in sys.stdin:
-    pid = os.fork()
-    if not pid:
-        serve(*line.rstrip("\\n").split("\\t"))
-    print(pid, flush=True)
 """
-
-
-class Forker:
-    """Starts servers that end themselves at a commit."""
-
-    def __init__(self, folder: Path) -> None:
-        script = folder / "forker.py"
-        script.write_text(FORKER)
-        self._lock = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        self._ask(None)
-
-    def fork(self, *words: object) -> int:
-        return int(self._ask("\t".join(str(word) for word in words)))
-
-    def _ask(self, line: str | None) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with self._lock:
-            if line is not None:
-                self._process.stdin.write(f"{line}\n")
-                self._process.stdin.flush()
-            return self._process.stdout.readline()
-
-    def stop(self) -> None:
-        with self._process:
-            self._process.kill()
+"""Servers that end themselves at a commit."""
 
 
 class Shard:
@@ -214,7 +167,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="module")
 def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
-    made = Forker(tmp_path_factory.mktemp("forker"))
+    made = Forker(tmp_path_factory.mktemp("forker"), SERVING)
     yield made
     made.stop()
 

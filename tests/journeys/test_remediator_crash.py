@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.journeys.forking import Forker
 from tests.journeys.remediator_crash import (
     BUDGET,
-    Forker,
     RandomKills,
     Scene,
     a_scene,
+    remediator_forker,
     wait_alive,
 )
 from tests.journeys.remediator_crash_record import reboots_wrong
@@ -40,7 +41,7 @@ ALERT_ONLY = {key: PLAYBOOK[key] for key in PLAYBOOK if key != "conditions"}
 
 @pytest.fixture(scope="module")
 def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
-    made = Forker(tmp_path_factory.mktemp("forker"))
+    made = remediator_forker(tmp_path_factory.mktemp("forker"))
     yield made
     made.stop()
 

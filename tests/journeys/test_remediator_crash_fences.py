@@ -12,14 +12,15 @@ import pytest
 
 from chassis.kube_client import JOBS, PODS
 from sandbox.simulated_nodes import Fault, FaultKind
+from tests.journeys.forking import Forker
 from tests.journeys.remediator_crash import (
     BUDGET,
     SHORT_PROOF,
     USER,
-    Forker,
     Scene,
     Victim,
     a_scene,
+    remediator_forker,
     wait_alive,
 )
 from tests.journeys.remediator_crash_record import reboots_wrong
@@ -47,7 +48,7 @@ GENEROUS = 20.0
 
 @pytest.fixture(scope="module")
 def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
-    made = Forker(tmp_path_factory.mktemp("forker"))
+    made = remediator_forker(tmp_path_factory.mktemp("forker"))
     yield made
     made.stop()
 

@@ -11,13 +11,21 @@ from typing import Any
 import pytest
 
 from chassis.kube_client import NODES as NODE_RESOURCE
-from chassis.kube_client import PODS, Conflict, Invalid, NotFound, PatchKind
+from chassis.kube_client import PODS, AlreadyExists, Conflict, Invalid, NotFound, PatchKind
 from remediator.kube_cluster import NODE_OPERATIONS
 from remediator.operation import OPERATION_UID_LABEL, RELEASE_REQUESTED_BY
 from sandbox.kubernetes_server import SandboxKubernetes
 from sandbox.simulated_nodes import Fault, FaultKind
 from tests import kubernetes_api
-from tests.journeys.remediator_crash import BUDGET, Forker, Scene, Victim, a_scene, wait_alive
+from tests.journeys.forking import Forker
+from tests.journeys.remediator_crash import (
+    BUDGET,
+    Scene,
+    Victim,
+    a_scene,
+    remediator_forker,
+    wait_alive,
+)
 from tests.journeys.remediator_crash_record import reboots_wrong
 from tests.journeys.remediator_world import PLAYBOOK, World, a_world, client_of, prepare
 from tests.journeys.service import wait_until
@@ -56,7 +64,7 @@ def kubeconfig(
 
 @pytest.fixture(scope="module")
 def forker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
-    made = Forker(tmp_path_factory.mktemp("forker"))
+    made = remediator_forker(tmp_path_factory.mktemp("forker"))
     yield made
     made.stop()
 
@@ -227,7 +235,8 @@ def test_a_node_replaced_under_its_name_is_left_alone(
     world.client.delete(NODE_RESOURCE, node)
     labels = old["metadata"]["labels"]
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": labels}}
-    world.client.create(NODE_RESOURCE, body)
+    with suppress(AlreadyExists):  # its kubelet may have been faster
+        world.client.create(NODE_RESOURCE, body)
     remediator.start()
 
     operation = world.wait_for(node, "Superseded")
